@@ -127,11 +127,13 @@ impl Anomalies {
 
 impl TrialGateway {
     /// Notes the anomalies of a response. Call this before the response's prompt count is noted.
+    /// `is_forwarded` says whether the client received the response while it arrived.
     pub(crate) fn note_anomalies(
         &self,
         request: &OutgoingRequest,
         result: &AttemptResult,
         usage: Option<&Usage>,
+        is_forwarded: bool,
     ) {
         let Ok(checks) = EndpointChecks::shipped() else { return };
         if request.class != RequestClass::Main || request.is_grace {
@@ -158,8 +160,10 @@ impl TrialGateway {
             kinds.push(AnomalyKind::LeftoverMarkup);
         }
         if request.is_streaming {
-            let damages = self.stream_damages(checks, request, result);
-            kinds.extend(damages.into_iter().map(StreamDamage::anomaly));
+            let damages = self.stream_damages(checks, request, result).into_iter();
+            // A stream that was forwarded as it arrived cannot be compared with a document.
+            let damages = damages.filter(|damage| !is_forwarded || damage.is_certain());
+            kinds.extend(damages.map(StreamDamage::anomaly));
             // One response counts once.
             kinds.dedup();
         }
@@ -172,7 +176,7 @@ impl TrialGateway {
             kinds.push(AnomalyKind::LostContent);
         }
         let (model, halts) = (&self.route().model, &self.route().halts);
-        let first = count.filter(|_| self.prompt_counts().is_empty());
+        let first = count.filter(|_| !request.continues && self.prompt_counts().is_empty());
         let added =
             first.and_then(|count| halts.note_first_prompt(model, &checks.added_prompt, &count));
         if let Some(tokens) = added {

@@ -11,6 +11,7 @@ use crate::{
     attempt_failure::AttemptFailure,
     checks::{EchoedPromptCheck, LostContentCheck},
     codec::neutral::{CollectedResponse, Item, Part, Request, Role},
+    fences::without_code_blocks,
     outgoing_request::OutgoingRequest,
     usage,
 };
@@ -71,7 +72,8 @@ impl LostContentCheck {
             Item::Text(text) => Some(text.as_str()),
             Item::Refusal(_) | Item::Call(_) | Item::Reasoning(_) => None,
         });
-        let text: String = texts.collect();
+        // Code may handle such a text.
+        let text = without_code_blocks(&texts.collect::<String>());
         let Some(mark) = self.marks.iter().find(|mark| text.contains(mark.as_str())) else {
             return false;
         };
@@ -132,5 +134,7 @@ mod tests {
         assert!(is_lost("Fix the bug.", "Your message is only `[object Object]`."));
         assert!(!is_lost("The page shows [object Object].", "I look for [object Object]."));
         assert!(!is_lost("Fix the bug.", "Done."));
+        let code = "```bash\ngrep -rn \"=== '[object Object]'\" src\n```";
+        assert!(!is_lost("Fix the bug.", code));
     }
 }

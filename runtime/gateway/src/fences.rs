@@ -107,6 +107,17 @@ fn lost_fence(text: &str) -> Option<LostFence> {
 
 /// Returns the text without its code blocks and inline code.
 pub(crate) fn without_code(text: &str) -> String {
+    let mut kept = String::new();
+    for line in without_code_blocks(text).lines() {
+        // Every second part of the line is between backticks.
+        line.split('`').step_by(2).for_each(|part| kept.push_str(part));
+        kept.push('\n');
+    }
+    kept
+}
+
+/// Returns the text without its code blocks.
+pub(crate) fn without_code_blocks(text: &str) -> String {
     let (mut kept, mut lines) = (String::new(), text.lines());
     while let Some(line) = lines.next() {
         if let Some((ticks, _)) = parse_opening_fence(line.trim_start()) {
@@ -117,8 +128,7 @@ pub(crate) fn without_code(text: &str) -> String {
             }
             continue;
         }
-        // Every second part of the line is between backticks.
-        line.split('`').step_by(2).for_each(|part| kept.push_str(part));
+        kept.push_str(line);
         kept.push('\n');
     }
     kept

@@ -29,7 +29,9 @@ impl FirstPrompts {
         self.0.push(count.clone());
         let least = least?;
         let added = count.tokens.saturating_sub(least);
-        let is_added = added >= check.least && count.tokens as f64 > least as f64 * check.factor;
+        let is_added = added >= check.least
+            && count.tokens as f64 > least as f64 * check.factor
+            && count.bytes_per_token() < check.least_bytes_per_token;
         is_added.then_some(added)
     }
 }
@@ -69,6 +71,8 @@ mod tests {
             // The endpoint adds the same system prompt each time.
             [(11_100, 5000), (12_500, 10_000)],
             [(300, 1500), (1100, 1500)],
+            // The endpoint sometimes leaves out cached tokens, or the language differs.
+            [(2600, 20_000), (5714, 20_000)],
             // The endpoint does not count cached tokens.
             [(12, 5000), (4800, 5000)],
         ] {

@@ -93,14 +93,19 @@ impl RecordedAttempts {
 
     /// Returns the attempts that the gateway replays. Leaves out an accepted response that was never
     /// delivered, because the gateway requests it again.
-    pub fn iter(&self) -> impl Iterator<Item = &RecordedAttempt> {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &RecordedAttempt> {
         let failed = self.unanswered.iter().filter(|attempt| !attempt.is_accepted);
         self.attempts.iter().chain(failed)
     }
 }
 
+/// Once the replayed requests and responses are this long together, earlier ones are left out: each
+/// request contains the whole conversation, so that all of them would take minutes to read for a long
+/// trial.
+const MAX_REPLAYED_BYTES: usize = 64 << 20;
+
 impl TrialGateway {
-    /// Replays the attempts of the trial's earlier tries. `read` returns the content of a blob.
+    /// Replays the latest attempts of the trial's earlier tries. `read` returns the content of a blob.
     /// Skips attempts whose blobs are unreadable: without them, the checks are only weaker.
     ///
     /// # Errors
@@ -110,12 +115,21 @@ impl TrialGateway {
         recorded: &RecordedAttempts,
         read: impl Fn(&str) -> Option<Vec<u8>> + Send + Sync,
     ) -> Result<(), Fault> {
-        for attempt in recorded.iter() {
-            if let (Some(request), Some(response)) =
-                (read(&attempt.request), read(&attempt.response))
-            {
-                self.replay_attempt(attempt, request, response).await?;
+        let mut latest = Vec::new();
+        let mut bytes = 0;
+        for attempt in recorded.iter().rev() {
+            let (Some(request), Some(response)) = (read(&attempt.request), read(&attempt.response))
+            else {
+                continue;
+            };
+            bytes += request.len() + response.len();
+            latest.push((attempt, request, response));
+            if bytes > MAX_REPLAYED_BYTES {
+                break;
             }
+        }
+        for (attempt, request, response) in latest.into_iter().rev() {
+            self.replay_attempt(attempt, request, response).await?;
         }
         Ok(())
     }
@@ -158,7 +172,8 @@ impl TrialGateway {
             self.retry_reason(&result, filtered, recorded.number, &request).await?;
         }
         if recorded.is_accepted {
-            self.note_accepted_response(&request, &result, recorded.usage.as_ref());
+            // Only scaffolds that run on the host are resumed. They receive whole responses.
+            self.note_accepted_response(&request, &result, recorded.usage.as_ref(), false);
         }
         Ok(())
     }

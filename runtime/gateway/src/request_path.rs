@@ -173,9 +173,11 @@ impl TrialGateway {
                 }
                 _ => {}
             }
+            let is_forwarded = client.has_started_response();
             let charged = self.settle(request, admission, &result, &judged, client).await;
             if matches!(judged, Judgement::Answered) {
-                self.note_accepted_response(request, &result, charged.usage.as_ref());
+                let usage = charged.usage.as_ref();
+                self.note_accepted_response(request, &result, usage, is_forwarded);
             }
             let attempted = AttemptRecord {
                 repaired_request: &form,
@@ -315,16 +317,17 @@ impl TrialGateway {
     }
 
     /// Notes what later checks need to know about a response that was accepted. `usage` is what the
-    /// response was charged.
+    /// response was charged. `is_forwarded` says whether the client received it while it arrived.
     pub(crate) fn note_accepted_response(
         &self,
         request: &OutgoingRequest,
         result: &AttemptResult,
         usage: Option<&Usage>,
+        is_forwarded: bool,
     ) {
         let (id, bytes) = (result.names.id.as_deref(), request.body.len());
         self.received_responses().add(id, &result.response, bytes);
-        self.note_anomalies(request, result, usage);
+        self.note_anomalies(request, result, usage, is_forwarded);
         self.note_prompt_count(request, result);
     }
 

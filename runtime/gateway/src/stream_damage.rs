@@ -34,6 +34,11 @@ impl StreamDamage {
         }
     }
 
+    /// Whether a model cannot write such text itself.
+    pub(crate) fn is_certain(self) -> bool {
+        matches!(self, Self::Doubled)
+    }
+
     /// Returns the anomaly that a damaged response is if the request cannot be repeated.
     pub(crate) fn anomaly(self) -> AnomalyKind {
         match self {

@@ -529,7 +529,9 @@ impl<'b> Visitor<'b> for Walker<'_> {
             Expr::Call(call) => {
                 self.check_call(range, call);
                 self.called_ranges.insert(call.func.range());
-                self.visit_expr(&call.func);
+                if !self.is_failing_exit(call) {
+                    self.visit_expr(&call.func);
+                }
                 let function = self.names.dotted_path(&call.func);
                 let looking = &self.rules.table.looking_functions;
                 let only_looks = function.is_some_and(|function| looking.contains(&function));

@@ -1,11 +1,13 @@
 //! Checks functions that the interpreter calls: signal handlers, which receive the frame of the code
 //! that they interrupt, and hooks for uncaught exceptions, which can end the process.
 
+use std::collections::BTreeSet;
+
 use ruff_python_ast::{
     Expr, ExprCall, ExprContext, Parameters, Stmt, UnaryOp,
     visitor::{self, Visitor},
 };
-use ruff_text_size::{Ranged, TextRange};
+use ruff_text_size::{Ranged, TextRange, TextSize};
 
 use super::{Walker, operands::positional_names};
 use crate::{
@@ -26,6 +28,15 @@ const FRAME_POSITION: usize = 1;
 /// The module whose functions may receive a frame, such as `signal.default_int_handler`.
 const SIGNAL_MODULE: &str = "signal.";
 
+/// The functions through which a frame was followed.
+#[derive(Default)]
+struct FollowedCalls {
+    depth: usize,
+    /// Each function, by its position, and the parameter that is the frame. A function is followed
+    /// only once: with thousands of functions of the same name, there would be too many paths.
+    functions: BTreeSet<(TextSize, String)>,
+}
+
 impl Walker<'_> {
     /// Checks a call such as `signal.signal(number, handler)`.
     pub(super) fn check_frame_handler(&mut self, call: &ExprCall, function: &str) {
@@ -40,7 +51,9 @@ impl Walker<'_> {
                 let code = ScopeCode::Expr(&lambda.body);
                 let parameters = lambda.parameters.as_deref();
                 let frame = parameters.and_then(|of| frame_parameter(of, false));
-                if frame.is_some_and(|frame| self.reads_frame(rule, frame, &code, MAX_CALLS)) {
+                if frame.is_some_and(|frame| {
+                    self.reads_frame(rule, frame, &code, &mut FollowedCalls::default())
+                }) {
                     broken.push(lambda.range());
                 }
             }
@@ -48,7 +61,9 @@ impl Walker<'_> {
             for def in self.definitions.functions_of(handler) {
                 let code = ScopeCode::Body(&def.body);
                 let frame = frame_parameter(&def.parameters, is_partial);
-                if frame.is_some_and(|frame| self.reads_frame(rule, frame, &code, MAX_CALLS)) {
+                if frame.is_some_and(|frame| {
+                    self.reads_frame(rule, frame, &code, &mut FollowedCalls::default())
+                }) {
                     broken.push(def.name.range());
                 }
             }
@@ -60,8 +75,16 @@ impl Walker<'_> {
 
     /// Whether code uses a parameter that is a frame. Passing it on to a function that does not use
     /// it is honest.
-    fn reads_frame(&self, rule: &Rule, name: &str, code: &ScopeCode<'_>, calls: usize) -> bool {
-        let Some(calls) = calls.checked_sub(1) else { return true };
+    fn reads_frame(
+        &self,
+        rule: &Rule,
+        name: &str,
+        code: &ScopeCode<'_>,
+        followed: &mut FollowedCalls,
+    ) -> bool {
+        if followed.depth == MAX_CALLS {
+            return true;
+        }
         let mut uses =
             ParameterUses { name, depth: self.max_depth(), is_read: false, passed: Vec::new() };
         match code {
@@ -69,10 +92,15 @@ impl Walker<'_> {
             ScopeCode::Expr(expr) => uses.visit_expr(expr),
         }
         let ParameterUses { is_read, passed, .. } = uses;
-        is_read
-            || passed.into_iter().any(|(function, position)| {
-                self.function_reads_frame(rule, (function, position), calls)
-            })
+        if is_read {
+            return true;
+        }
+        followed.depth += 1;
+        let is_passed_on = passed.into_iter().any(|(function, position)| {
+            self.function_reads_frame(rule, (function, position), followed)
+        });
+        followed.depth -= 1;
+        is_passed_on
     }
 
     /// Whether a function uses a frame that it receives as an argument.
@@ -80,7 +108,7 @@ impl Walker<'_> {
         &self,
         rule: &Rule,
         (function, position): (&Expr, usize),
-        calls: usize,
+        followed: &mut FollowedCalls,
     ) -> bool {
         let own = match function {
             // The result of a call is a function from elsewhere, such as a previous handler.
@@ -97,7 +125,10 @@ impl Walker<'_> {
             let rest = def.parameters.vararg.as_ref().map(|rest| rest.name.as_str());
             let name = names.next().or(rest);
             let code = ScopeCode::Body(&def.body);
-            name.is_some_and(|name| self.reads_frame(rule, name, &code, calls))
+            name.is_some_and(|name| {
+                followed.functions.insert((def.name.range().start(), name.to_owned()))
+                    && self.reads_frame(rule, name, &code, followed)
+            })
         })
     }
 
@@ -140,6 +171,15 @@ impl Walker<'_> {
                 self.record_hit_as(number, range, format!("{path} exits"));
             }
         }
+    }
+
+    /// Whether a call ends the process with a constant status that means failure, as the child after
+    /// a fork does if it cannot start a program.
+    pub(super) fn is_failing_exit(&self, call: &ExprCall) -> bool {
+        is_failure_status(call) == Some(true)
+            && self.names.dotted_path(&call.func).is_some_and(|path| {
+                self.rules.table.rules.iter().any(|rule| rule.exits.contains(&path))
+            })
     }
 
     /// Checks the statements that run when a module is imported. They must not end the process with
@@ -255,6 +295,18 @@ fn find_exit(
     finder.found
 }
 
+/// Whether a call that ends the process passes a status other than 0, which means failure. `None` if
+/// the status is not constant.
+fn is_failure_status(call: &ExprCall) -> Option<bool> {
+    match call.arguments.args.first()? {
+        // `sys.exit(-1)`
+        Expr::UnaryOp(negative) if negative.op == UnaryOp::USub => {
+            constant_truth(&negative.operand)
+        }
+        status => constant_truth(status),
+    }
+}
+
 /// Returns a dotted name as it is written. A function may import the module itself.
 fn written_path(expr: &Expr) -> Option<String> {
     let Expr::Attribute(attribute) = expr else { return None };
@@ -293,15 +345,8 @@ impl<'b> Visitor<'b> for ExitFinder<'_> {
         if let Expr::Call(call) = expr
             && (self.is_exit)(&call.func)
         {
-            // Any other status than 0 means failure. A status that is not constant may be 0.
-            let status = match call.arguments.args.first() {
-                // `sys.exit(-1)`
-                Some(Expr::UnaryOp(negative)) if negative.op == UnaryOp::USub => {
-                    constant_truth(&negative.operand)
-                }
-                status => status.and_then(constant_truth),
-            };
-            if status != Some(true) {
+            // A status that is not constant may be 0.
+            if is_failure_status(call) != Some(true) {
                 self.found = self.found.or(Some(call.range()));
             }
         }
