@@ -195,17 +195,14 @@ def test_a_difference_is_clear_if_missing_verdicts_cannot_change_it(
 
 
 def test_only_a_single_arm_makes_a_comparison_empty(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = run_with({"arms": []})
+    def answer(arguments: list[str]) -> Any:
+        if arguments[0] == "compare":
+            raise proctor.ConfigError("runs/x: the record is corrupt")
+        return {"arms": [], "tasks": []}
 
-    def fail_with(message: str) -> None:
-        def output_json(*_: Any) -> Any:
-            raise proctor.ConfigError(message)
-
-        monkeypatch.setattr(_binary, "output_json", output_json)
-
-    fail_with("runs/x: the record is corrupt")
+    monkeypatch.setattr(_binary, "output_json", answer)
     with pytest.raises(proctor.ConfigError, match="the record is corrupt"):
-        run.compare()
+        run_with({"arms": []}).compare()
 
 
 def test_a_curve_names_its_arms_and_its_notes() -> None:

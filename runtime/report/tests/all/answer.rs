@@ -399,12 +399,10 @@ fn ranking_names_first_arm_and_unclear_leads() {
             close.push(priced_trial(arm, &format!("t{at:02}"), at < resolved, 0.1));
         }
     }
-    assert_eq!(
-        ranking_sentence(&build_report(close.clone()), &compare(&close, None)).as_deref(),
-        Some(
-            "No arm is clearly first: b resolves the most (35.0%), but not clearly more than c, a."
-        )
-    );
+    let said = ranking_sentence(&build_report(close.clone()), &compare(&close, None));
+    let sentence =
+        "No arm is clearly first: b resolves the most (35.0%), but not clearly more than c, a.";
+    assert_eq!(said.as_deref(), Some(sentence));
     let two = two_arms();
     assert_eq!(ranking_sentence(&build_report(two.clone()), &compare(&two, None)), None);
 }
