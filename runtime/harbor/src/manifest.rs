@@ -70,7 +70,8 @@ pub fn read_manifest(text: &str) -> Result<Manifest, Vec<Diagnostic>> {
                 format!("is {name:?}; use `org/name`"),
             ));
         } else if !is_digest(digest) {
-            let message = format!("is {digest:?}; use `sha256:` and 64 hex digits ({name})");
+            let message =
+                format!("is {digest:?}; use `sha256:` followed by 64 hex digits ({name})");
             wrong.push(Diagnostic {
                 line: find_line(text, digest),
                 ..Diagnostic::at_key(text, &key("digest"), message)
@@ -88,7 +89,7 @@ pub fn read_manifest(text: &str) -> Result<Manifest, Vec<Diagnostic>> {
             let message = format!("is {path:?}; use the name of a file next to `{DATASET_FILE}`");
             wrong.push(Diagnostic::at_key(text, &format!("files[{index}].path"), message));
         } else if !digest.is_empty() && !is_digest(digest) {
-            let message = format!("is {digest:?}; use `sha256:` and 64 hex digits");
+            let message = format!("is {digest:?}; use `sha256:` followed by 64 hex digits");
             wrong.push(Diagnostic::at_key(text, &format!("files[{index}].digest"), message));
         } else {
             let digest = Some(digest.to_owned()).filter(|digest| !digest.is_empty());

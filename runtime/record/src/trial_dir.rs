@@ -1,7 +1,8 @@
 //! One trial's directory.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, Read as _, Seek as _, SeekFrom},
     path::{Component, Path, PathBuf},
 };
 
@@ -192,9 +193,15 @@ impl TrialDir {
         files
     }
 
-    /// Returns the content of a file in `scaffold/`, or `None` if it cannot be read.
-    pub fn read_scaffold_file(&self, name: &str) -> Option<Vec<u8>> {
-        disk::read_regular_file(&self.path.join(SCAFFOLD_DIR).join(name)).ok()
+    /// Returns the last bytes of a file in `scaffold/`, or `None` if it cannot be read.
+    pub fn read_scaffold_file_tail(&self, name: &str, max_bytes: u64) -> Option<Vec<u8>> {
+        let mut file = disk::open_regular_file(&self.path.join(SCAFFOLD_DIR).join(name)).ok()?;
+        let length = file.metadata().ok()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(max_bytes))).ok()?;
+        let mut bytes = Vec::new();
+        // The file may still grow.
+        file.take(max_bytes).read_to_end(&mut bytes).ok()?;
+        Some(bytes)
     }
 
     pub fn write_outcome(&self, outcome: &Outcome) -> Result<(), RecordError> {
@@ -373,6 +380,20 @@ mod tests {
             responders: Default::default(),
             changes: Default::default(),
             interruptions: Default::default(),
+        }
+    }
+
+    #[test]
+    fn tail_of_scaffold_file_has_its_last_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let trial = TrialDir::new(folder.path().join("t"));
+        assert_eq!(trial.read_scaffold_file_tail("log", 4), None);
+        let scaffold = folder.path().join("t").join(SCAFFOLD_DIR);
+        fs::create_dir_all(&scaffold).unwrap();
+        for (content, tail) in [("", ""), ("abcd", "abcd"), ("abcdef", "cdef")] {
+            fs::write(scaffold.join("log"), content).unwrap();
+            let read = trial.read_scaffold_file_tail("log", 4);
+            assert_eq!(read.as_deref(), Some(tail.as_bytes()), "{content}");
         }
     }
 

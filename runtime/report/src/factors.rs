@@ -78,8 +78,8 @@ impl Report {
         differing
     }
 
-    /// Returns a sentence about the limits that differ, without a full stop: `The limits differ:
-    /// steps 30 (a, b), 8 (c)`. `None` if all limits are equal.
+    /// Returns a sentence about the limits that differ, without a full stop: `The arms' limits
+    /// differ: steps 30 (a, b), 8 (c)`. `None` if all limits are equal.
     pub fn describe_differing_limits(&self) -> Option<String> {
         let names: Vec<&str> =
             self.arms_under_study().into_iter().map(|arm| arm.name.as_str()).collect();

@@ -11,7 +11,8 @@ pub fn ranking_sentence(report: &Report, comparison: &Comparison) -> Option<Stri
     if arms.len() < 3 {
         return None;
     }
-    // The sort is stable, so equally good arms stay in plan order.
+    // In these rates, missing verdicts count as failures. The pairs compare only graded trials, so
+    // a pair may favor another arm. The sort is stable, so equally good arms stay in plan order.
     arms.sort_by(|one, other| other.resolved_rate.total_cmp(&one.resolved_rate));
     let (first, others) = arms.split_first()?;
     if first.resolved == 0 {
@@ -39,10 +40,10 @@ pub fn ranking_sentence(report: &Report, comparison: &Comparison) -> Option<Stri
             format!("{name} is first: it resolves {rate}, clearly more than {ahead}.")
         }
         (Some(ahead), Some(unclear)) => format!(
-            "{name} is first: it resolves {rate}, clearly more than {ahead}. Its lead over {unclear} is not clear."
+            "{name} resolves the most ({rate}), clearly more than {ahead}, but not clearly more than {unclear}."
         ),
         (None, unclear) => format!(
-            "No arm is clearly first: {name} resolves {rate}, but its lead over {} is not clear.",
+            "No arm is clearly first: {name} resolves the most ({rate}), but not clearly more than {}.",
             unclear.unwrap_or_default()
         ),
     })

@@ -328,8 +328,8 @@ pub struct Price {
     #[schemars(range(min = 0.0, max = 1e6))]
     #[schemars(example = 1.5)]
     pub cache_write: Option<f64>,
-    /// Price of input tokens written to a cache for an hour. Default: twice the input price, as at
-    /// Anthropic.
+    /// Price of input tokens written to a cache for an hour. Default: twice the input price, which
+    /// is what Anthropic charges.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1e6))]
     #[schemars(example = 2.5)]

@@ -6,6 +6,9 @@ use memchr::memmem::Finder;
 
 /// Maximum number of lines shown per test.
 const MAX_LINES: usize = 40;
+/// Maximum length of a title in bytes. Each suffix of a title is listed, so the time for a title
+/// grows with the square of its length.
+const MAX_TITLE_BYTES: usize = 1000;
 
 /// A grading log, with the positions of the sections that pytest printed for failed tests. If a
 /// module cannot be imported, thousands of tests fail, so the log must not be searched for each.
@@ -22,6 +25,9 @@ impl<'a> TestLog<'a> {
         let mut headings = HashMap::new();
         for (at, line) in lines.iter().enumerate().filter(|(_, line)| is_heading(line)) {
             let title = line.trim_matches(|sign| sign == '_' || sign == ' ');
+            if title.len() > MAX_TITLE_BYTES {
+                continue;
+            }
             headings.entry(title).or_insert(at);
             for (dot, _) in title.match_indices('.') {
                 headings.entry(&title[dot + 1..]).or_insert(at);
@@ -75,6 +81,15 @@ mod tests {
 
     fn test_section(log: &str, test: &str) -> String {
         TestLog::parse(log).test_section(test)
+    }
+
+    #[test]
+    fn long_titles_are_not_listed() {
+        for (length, is_listed) in [(MAX_TITLE_BYTES, true), (MAX_TITLE_BYTES + 1, false)] {
+            let title = format!("{}.test_a", "x".repeat(length - ".test_a".len()));
+            let log = format!("____ {title} ____\nE  boom\n");
+            assert_eq!(TestLog::parse(&log).headings.contains_key("test_a"), is_listed, "{length}");
+        }
     }
 
     #[test]

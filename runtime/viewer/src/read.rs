@@ -20,7 +20,7 @@ const MAX_LOG_BYTES: usize = 16 << 20;
 /// Maximum number of lines to show from the end of the agent's standard error, and maximum number of
 /// bytes to read for them.
 const MAX_STDERR_LINES: usize = 20;
-const MAX_STDERR_BYTES: usize = 16 << 10;
+const MAX_STDERR_BYTES: u64 = 16 << 10;
 /// Maximum number of failing tests for which the log is searched.
 const MAX_LOGS: usize = 500;
 
@@ -146,13 +146,12 @@ fn read_log_tail(dir: &TrialDir) -> String {
 
 /// Returns the last lines that the agent wrote to standard error.
 fn read_stderr_tail(dir: &TrialDir) -> Vec<String> {
-    let bytes = dir.read_scaffold_file(STDERR_FILE).unwrap_or_default();
+    let bytes = dir.read_scaffold_file_tail(STDERR_FILE, MAX_STDERR_BYTES).unwrap_or_default();
     last_lines(&bytes)
 }
 
 fn last_lines(bytes: &[u8]) -> Vec<String> {
-    let from = bytes.len().saturating_sub(MAX_STDERR_BYTES);
-    let text = String::from_utf8_lossy(&bytes[from..]);
+    let text = String::from_utf8_lossy(bytes);
     let lines: Vec<&str> = text.trim_end().lines().collect();
     let skipped = lines.len().saturating_sub(MAX_STDERR_LINES);
     lines[skipped..].iter().map(|line| (*line).to_owned()).collect()

@@ -161,7 +161,8 @@ fn search_within(
     let from = query.first_value("from").parse::<usize>().unwrap_or(0);
     search.skipped = from.min(trials.len());
     let mut next = search.skipped;
-    for batch in trials[search.skipped..].chunks(BATCH_SIZE) {
+    let mut has_read_journal = false;
+    'batches: for batch in trials[search.skipped..].chunks(BATCH_SIZE) {
         // The first batch is always searched, so that a continued search makes progress.
         if search.cut || (next > search.skipped && Instant::now() >= deadline) {
             break;
@@ -171,10 +172,16 @@ fn search_within(
             parallel_map(batch, |one| wanted.may_match_file(&one.journal).unwrap_or(true));
         for (one, may_match) in batch.iter().zip(may_match) {
             if may_match && !search.cut {
+                // Reading a journal may take long, so the time is checked before each. The first
+                // one is always read.
+                if has_read_journal && Instant::now() >= deadline {
+                    break 'batches;
+                }
+                has_read_journal = true;
                 search_journal(one, &wanted, runs.len() > 1, &mut search)?;
             }
+            next += 1;
         }
-        next += batch.len();
     }
     search.read = next - search.skipped;
     if next < trials.len() && !search.cut {
@@ -365,6 +372,26 @@ mod tests {
         let rest = find(first.next.strip_prefix("search?").unwrap());
         assert_eq!((rest.read, rest.skipped, rest.next.as_str()), (2, BATCH_SIZE, ""));
         assert_eq!(find("q=a&from=999").read, 0);
+    }
+
+    #[test]
+    fn time_is_checked_before_each_journal() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run");
+        let plan = write_plan(&path, &["a"], 3, 1);
+        for task in &plan.tasks[..2] {
+            start_trial(&path, task, &plan.arms[0]);
+        }
+        let runs = [ViewedRun::open(&path, 1).unwrap()];
+        let find = |query: &str, limit: Duration| {
+            let found = search_within(&runs, &Query::parse(query), limit).unwrap();
+            (found.skipped, found.read, found.next)
+        };
+        let next = "search?q=absent&pattern=1&from=1".to_owned();
+        assert_eq!(find("q=absent&pattern=1", Duration::ZERO), (0, 1, next));
+        let rest = "q=absent&pattern=1&from=1";
+        assert_eq!(find(rest, Duration::ZERO), (1, 2, String::new()));
+        assert_eq!(find("q=absent&pattern=1", TIME_LIMIT), (0, 3, String::new()));
     }
 
     #[test]

@@ -251,7 +251,7 @@ impl Backend for Native {
         let what = format!("{} was removed during the run", self.0.cache.display());
         Err(Fault::new(FaultLayer::Sandbox, what)
             .cause(FaultCause::Missing)
-            .hint("`proctor resume` creates the cache folder again"))
+            .hint("run `proctor resume` to recreate the cache folder"))
     }
 
     async fn sweep(&self) -> Result<Vec<String>, Fault> {

@@ -76,7 +76,8 @@ pub(crate) fn resolve_settings(
     let digest = match &program {
         None => None,
         Some(Value::String(path)) => {
-            let hint = "set it to the file or folder of your agent, relative to the configuration";
+            let hint = "set it to the path of your agent's file or folder, relative to the \
+                        configuration file";
             let keep = |path: &str| programs.store_copy(Path::new(path));
             Some(keep(path).map_err(|error| wrong(PROGRAM_KEY, error.to_string(), hint))?)
         }

@@ -12,7 +12,7 @@ import sys
 import types
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 import pytest
 
@@ -171,6 +171,38 @@ def test_a_comparison_is_a_sequence_of_pairs() -> None:
             wrong()
     table = proctor.Comparison.of({"pairs": [pair("<a>", "b", "resolved", 0.5)]})._repr_html_()
     assert "<td>&lt;a&gt;</td>" in table and "+50.0 points" in table and "<a>" not in table
+
+
+@pytest.mark.parametrize(
+    ("distinguishable", "missing", "clear"),
+    [
+        (None, None, None),
+        (False, None, False),
+        (True, None, True),
+        (True, {"is_difference_certain": True}, True),
+        (True, {"is_difference_certain": False}, False),
+        (False, {"is_difference_certain": False}, False),
+    ],
+)
+def test_a_difference_is_clear_if_missing_verdicts_cannot_change_it(
+    distinguishable: Optional[bool], missing: Optional[dict[str, Any]], clear: Optional[bool]
+) -> None:
+    data = {**pair("a", "b", "resolved", 0.5), "distinguishable": distinguishable}
+    if missing is not None:
+        data["missing_verdicts"] = missing
+    comparison = proctor.Comparison.of({"pairs": [data]})
+    assert (comparison.distinguishable, comparison.clear) == (distinguishable, clear)
+
+
+def test_only_a_single_arm_makes_a_comparison_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(arguments: list[str]) -> Any:
+        if arguments[0] == "compare":
+            raise proctor.ConfigError("runs/x: the record is corrupt")
+        return {"arms": [], "tasks": []}
+
+    monkeypatch.setattr(_binary, "output_json", answer)
+    with pytest.raises(proctor.ConfigError, match="the record is corrupt"):
+        run_with({"arms": []}).compare()
 
 
 def test_a_curve_names_its_arms_and_its_notes() -> None:

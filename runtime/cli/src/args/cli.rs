@@ -116,7 +116,7 @@ pub enum Command {
     Report(ReportArgs),
     /// Print all trials of a run, one trial, or one step.
     Show(ShowArgs),
-    /// Add, remove or list labels of trials and steps. The record itself does not change.
+    /// Add, remove or list labels on trials and steps. Labels do not change the record.
     Label(LabelArgs),
     /// Show a run's progress until the run ends.
     Watch {

@@ -62,7 +62,7 @@ impl<'a> KnownLines<'a> {
         self.model_text.push(0);
     }
 
-    /// Returns those of the runs that were not already known.
+    /// Returns the runs that are not yet known.
     pub(super) fn unknown_runs(&mut self, runs: BTreeSet<u32>) -> Result<BTreeSet<u32>, Fault> {
         if runs.is_empty() {
             return Ok(runs);

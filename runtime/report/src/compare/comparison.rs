@@ -13,7 +13,7 @@ pub const COMPARISON_SCHEMA: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     pub schema_version: u32,
-    /// Pairs of arms that are not controls, in plan order, with one entry per metric.
+    /// Pairs in which neither arm is a control, in plan order. Each pair has one entry per metric.
     pub pairs: Vec<Pair>,
     /// Pairs with a control (`gold`, `noop` or an arm with `control = true`). The multiple-testing
     /// adjustment of p-values ignores these pairs.

@@ -14,6 +14,9 @@ use super::{
     trial_name::TrialName,
 };
 
+/// Maximum number of texts of the agent on a trial's page.
+const MAX_AGENT_LOGS: usize = 100;
+
 /// One step with all its details.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Step {
@@ -165,6 +168,8 @@ struct TrialContext<'a> {
     conversations: Vec<Conversation<'a>>,
     tests: TestLists<'a>,
     side_requests: Option<SideRequestList<'a>>,
+    agent_logs: &'a [(u64, String)],
+    more_agent_logs: usize,
     ways: Vec<StepLink>,
     live: bool,
 }
@@ -233,6 +238,8 @@ pub fn render_trial(
     is_live: bool,
 ) -> Result<String, Error> {
     let steps = trial.steps.as_slice();
+    let (agent_logs, other_logs) =
+        trial.agent_logs.split_at(trial.agent_logs.len().min(MAX_AGENT_LOGS));
     let filling = TrialContext {
         trial,
         links,
@@ -242,6 +249,8 @@ pub fn render_trial(
         conversations: conversations(steps, None),
         tests: test_lists(&trial.tests),
         side_requests: list_side_requests(&trial.side_requests),
+        agent_logs,
+        more_agent_logs: other_logs.len(),
         ways: step_links(steps, 0),
         live: is_live,
     };
@@ -300,6 +309,20 @@ mod tests {
             "there is no edit before or after this one"
         );
         assert_eq!(keys(4), [('k', 3), ('E', 2), ('D', 3)]);
+    }
+
+    #[test]
+    fn long_agent_log_is_shortened_and_counted() {
+        let page_with = |count: usize| {
+            let agent_logs = (0..count).map(|at| (0, format!("text {at}."))).collect();
+            let trial = Trial { agent_logs, ..Trial::default() };
+            render_trial(&trial, &Links::default(), "", "", false).unwrap()
+        };
+        let last = format!("text {}.", MAX_AGENT_LOGS - 1);
+        let (all, some) = (page_with(MAX_AGENT_LOGS), page_with(MAX_AGENT_LOGS + 3));
+        assert!(all.contains(&last) && !all.contains("more: each step's page"), "{all}");
+        assert!(some.contains(&last) && some.contains("and 3 more: each step's page"), "{some}");
+        assert!(!some.contains(&format!("text {MAX_AGENT_LOGS}.")), "{some}");
     }
 
     #[test]

@@ -286,6 +286,15 @@ class Trial:
         return Tree(self, step, json.loads(self._part("tree", step)))
 
 
+def _is_clear(pair: JSON) -> Optional[bool]:
+    """Returns whether a pair's arms differ, by the rule of the binary's reports."""
+    distinguishable: Optional[bool] = pair.get("distinguishable")
+    missing: Optional[JSON] = pair.get("missing_verdicts")
+    if not distinguishable or missing is None:
+        return distinguishable
+    return bool(missing["is_difference_certain"])
+
+
 #: The metrics whose difference is a fraction.
 _RATES = ("resolved", "passed_rate")
 
@@ -308,8 +317,12 @@ class Pair:
     p_value: Optional[float]
     #: The p-value adjusted for the number of pairs; None for a pair with a control.
     p_adjusted: Optional[float]
-    #: Whether the data shows a difference between the arms; None if there is no p-value.
+    #: Whether the graded trials show a difference between the arms; None if there is no p-value. If verdicts are
+    #: missing, they could change this: see ``clear``.
     distinguishable: Optional[bool]
+    #: Whether the arms differ, no matter what the missing verdicts are; None if there is no p-value. The same as
+    #: ``distinguishable`` if no verdict is missing.
+    clear: Optional[bool]
     #: The result in one sentence.
     sentence: str
     data: JSON = field(repr=False)
@@ -326,6 +339,7 @@ class Pair:
             p_value=data.get("p_value"),
             p_adjusted=data.get("p_adjusted"),
             distinguishable=data.get("distinguishable"),
+            clear=_is_clear(data),
             sentence=data.get("sentence", ""),
             data=data,
         )
@@ -363,8 +377,8 @@ class Pair:
 class Comparison:
     """The comparisons of pairs of arms, with one ``Pair`` per metric. Iterating yields ``pairs``, then ``controls``.
 
-    ``difference``, ``interval``, ``p_value`` and ``distinguishable`` are those of ``pair()``, if there are only two
-    arms.
+    ``difference``, ``interval``, ``p_value``, ``distinguishable`` and ``clear`` are those of ``pair()``, if there are
+    only two arms.
     """
 
     pairs: list[Pair]
@@ -459,8 +473,14 @@ class Comparison:
 
     @property
     def distinguishable(self) -> Optional[bool]:
-        """Whether the data shows a difference in ``resolved``."""
+        """Whether the graded trials show a difference in ``resolved``. Missing verdicts could change this: see
+        ``clear``."""
         return self.pair().distinguishable
+
+    @property
+    def clear(self) -> Optional[bool]:
+        """Whether the arms differ in ``resolved``, no matter what the missing verdicts are."""
+        return self.pair().clear
 
 
 @dataclass(frozen=True)

@@ -132,10 +132,10 @@ class Run:
                 runs.append(os.fspath(one))
         try:
             comparison = Comparison.of(_binary.output_json(["compare", "--format", "json", "--", *runs]))
-        except ConfigError:
-            names = {arm.id: arm.name for run in runs for arm in Run(run).arms}
-            if len(names) > 1:
+        except ConfigError as error:
+            if "nothing to compare with" not in error.message:
                 raise
+            names = {arm.id: arm.name for run in runs for arm in Run(run).arms}
             note = f"nothing to compare with: {first_names(names.values())} is the only arm"
             empty: dict[str, Any] = {"pairs": [], "controls": []}
             return Comparison(pairs=[], controls=[], data=empty, note=note)

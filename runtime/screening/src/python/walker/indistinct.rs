@@ -115,8 +115,8 @@ impl Walker<'_> {
             && method(class, "__eq__").is_none()
     }
 
-    /// Whether an exception belongs to many kinds of errors, so that a test which expects one of them
-    /// accepts it.
+    /// Whether an exception class derives from so many built-in errors that a test expecting any of
+    /// them would accept it.
     fn is_error_of_all_kinds(&self, class: &StmtClassDef) -> bool {
         let is_error = |base: &&Expr| {
             let path = self.names.dotted_path(base);
