@@ -96,7 +96,7 @@ fn exits_with_success_are_flagged() {
         ],
         &[
             "import sys\ndef main():\n    sys.exit(0)",
-            "import os\ndef start():\n    if os.fork() == 0:\n        os._exit(127)",
+            "import os\ndef start(run):\n    try:\n        run()\n    except OSError:\n        os._exit(127)",
             "import sys\nif __name__ == '__main__':\n    sys.exit(main())",
             "import sys\nif sys.version_info < (3, 9):\n    sys.exit('Python 3.9 is required')",
             "import sys\nif not TOKEN:\n    sys.exit(-1)",
