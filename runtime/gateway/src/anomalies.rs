@@ -176,7 +176,7 @@ impl TrialGateway {
             kinds.push(AnomalyKind::LostContent);
         }
         let (model, halts) = (&self.route().model, &self.route().halts);
-        let first = count.filter(|_| !request.continues && self.prompt_counts().is_empty());
+        let first = count.filter(|_| self.prompt_counts().is_empty());
         let added =
             first.and_then(|count| halts.note_first_prompt(model, &checks.added_prompt, &count));
         if let Some(tokens) = added {
