@@ -160,10 +160,8 @@ impl TrialGateway {
             kinds.push(AnomalyKind::LeftoverMarkup);
         }
         if request.is_streaming {
-            let damages = self.stream_damages(checks, request, result).into_iter();
-            // A stream that was forwarded as it arrived cannot be compared with a document.
-            let damages = damages.filter(|damage| !is_forwarded || damage.is_certain());
-            kinds.extend(damages.map(StreamDamage::anomaly));
+            let damages = self.stream_damages(checks, request, result, is_forwarded);
+            kinds.extend(damages.into_iter().map(StreamDamage::anomaly));
             // One response counts once.
             kinds.dedup();
         }

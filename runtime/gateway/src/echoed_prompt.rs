@@ -72,9 +72,12 @@ impl LostContentCheck {
             Item::Text(text) => Some(text.as_str()),
             Item::Refusal(_) | Item::Call(_) | Item::Reasoning(_) => None,
         });
-        // Code may handle such a text.
-        let text = without_code_blocks(&texts.collect::<String>());
-        let Some(mark) = self.marks.iter().find(|mark| text.contains(mark.as_str())) else {
+        let text: String = texts.collect();
+        // Code may handle such a text. Most texts contain no mark, so search before copying.
+        let is_outside_code = |mark: &&String| {
+            text.contains(mark.as_str()) && without_code_blocks(&text).contains(mark.as_str())
+        };
+        let Some(mark) = self.marks.iter().find(is_outside_code) else {
             return false;
         };
         usage::parse_request(api, request)

@@ -65,7 +65,7 @@ pub(crate) fn read_names(raw: &[u8], model: &str) -> ResponseNames {
 }
 
 /// Returns the JSON objects of a response as text: the document, or the data of each stream event.
-pub(crate) fn json_objects(response: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn json_objects(response: &str) -> impl DoubleEndedIterator<Item = &str> {
     let text = response.trim_start_matches('\u{feff}').trim_start();
     let document = text.starts_with('{').then_some(text);
     let stream = if document.is_some() { "" } else { text };

@@ -37,9 +37,7 @@ use crate::{
     lost_time::MIN_WAIT,
     outgoing_request::{Client, OutgoingRequest},
     queue_time::QueueTimes,
-    responder::read_names,
     retry::{self, seconds},
-    stop_report::StopReport,
     trial::{ModelRoute, TrialGateway},
 };
 
@@ -105,8 +103,7 @@ impl TrialGateway {
         }
         result.duration = begun.elapsed();
         if result.is_success() {
-            result.names = read_names(&result.raw, &result.response.model);
-            result.stop = StopReport::read(&result.raw);
+            result.read_names_and_stop();
             self.add_stated_queue_time(&mut result, begun);
         }
         result.has_split_key = self.route().endpoint.has_key(&result.response.to_model_response());

@@ -30,19 +30,21 @@ impl StopReport {
     /// Reads the report from the bytes of a response in any format.
     pub(crate) fn read(raw: &[u8]) -> Self {
         let text = String::from_utf8_lossy(raw);
-        let objects: Vec<&str> = json_objects(&text).collect();
-        let mut is_readable = !objects.is_empty();
+        // `None` if there is no object.
+        let mut is_readable = None;
         // The reason is usually in one of the last events.
-        for object in objects.into_iter().rev() {
+        for object in json_objects(&text).rev() {
             let Ok(object) = lenient_json::parse(object.as_bytes()) else {
-                is_readable = false;
+                is_readable = Some(false);
                 continue;
             };
+            is_readable.get_or_insert(true);
             if has_reason(&object) {
                 return Self { has_reason: Some(true), stop_string: read_stop_string(&object) };
             }
         }
-        Self { has_reason: is_readable.then_some(false), stop_string: None }
+        let has_reason = is_readable.unwrap_or_default().then_some(false);
+        Self { has_reason, stop_string: None }
     }
 }
 

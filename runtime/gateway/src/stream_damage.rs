@@ -35,7 +35,7 @@ impl StreamDamage {
     }
 
     /// Whether a model cannot write such text itself.
-    pub(crate) fn is_certain(self) -> bool {
+    fn is_certain(self) -> bool {
         matches!(self, Self::Doubled)
     }
 
@@ -63,15 +63,20 @@ impl StreamDamage {
 
 impl TrialGateway {
     /// Returns the kinds of damage in a response, except those that the model itself writes.
+    /// `is_forwarded` says whether the client received the response while it arrived. Such a stream
+    /// cannot be compared with a document, so only certain damage counts.
     pub(crate) fn stream_damages(
         &self,
         checks: &EndpointChecks,
         request: &OutgoingRequest,
         result: &AttemptResult,
+        is_forwarded: bool,
     ) -> Vec<StreamDamage> {
         let (model, halts) = (&self.route().model, &self.route().halts);
         let is_damaged = |damage: &StreamDamage| {
-            !halts.writes_like(model, *damage) && damage.is_in(checks, request, result)
+            (!is_forwarded || damage.is_certain())
+                && !halts.writes_like(model, *damage)
+                && damage.is_in(checks, request, result)
         };
         StreamDamage::ALL.into_iter().filter(is_damaged).collect()
     }
@@ -85,7 +90,7 @@ impl TrialGateway {
         result: &AttemptResult,
     ) -> Option<AttemptFailure> {
         let (model, halts) = (&self.route().model, &self.route().halts);
-        let damages = self.stream_damages(checks, request, result);
+        let damages = self.stream_damages(checks, request, result, false);
         if !request.is_streaming {
             damages.into_iter().for_each(|damage| halts.note_own_style(model, damage));
             return None;

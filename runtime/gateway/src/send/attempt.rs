@@ -9,7 +9,7 @@ use serde::de::IgnoredAny;
 use crate::{
     attempt_failure::{AttemptFailure, FailureKind},
     codec::neutral::CollectedResponse,
-    responder::ResponseNames,
+    responder::{ResponseNames, read_names},
     stop_report::StopReport,
     trial::CancelReason,
 };
@@ -104,6 +104,12 @@ impl BrokenResponse {
 }
 
 impl AttemptResult {
+    /// Reads the names and the stop reason from the bytes of a response that has ended.
+    pub(super) fn read_names_and_stop(&mut self) {
+        self.names = read_names(&self.raw, &self.response.model);
+        self.stop = StopReport::read(&self.raw);
+    }
+
     /// Whether part of a response arrived, so that tokens were generated.
     pub(crate) fn has_output(&self) -> bool {
         !self.response.items.is_empty() || self.response.usage.is_some()

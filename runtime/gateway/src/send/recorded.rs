@@ -6,7 +6,7 @@ use super::{
     attempt::{AttemptEnd, AttemptResult},
     body::{self, Body},
 };
-use crate::{TrialGateway, ask::InProcessClient, responder::read_names, stop_report::StopReport};
+use crate::{TrialGateway, ask::InProcessClient};
 
 impl TrialGateway {
     /// Returns the result of an attempt that received these bytes. If they are no complete
@@ -29,8 +29,7 @@ impl TrialGateway {
                 body::read_complete_body(route, 0, client, &mut result);
             }
         }
-        result.names = read_names(&result.raw, &result.response.model);
-        result.stop = StopReport::read(&result.raw);
+        result.read_names_and_stop();
         result
     }
 }
