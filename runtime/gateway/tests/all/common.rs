@@ -295,7 +295,7 @@ pub fn conversation_with_responses(response_count: usize) -> ModelRequest {
             extra,
             native: None,
         });
-        talk.messages.push(Message::User { content: "go on".into() });
+        talk.messages.push(Message::User { content: "Continue with the next step.".into() });
     }
     talk
 }

@@ -27,6 +27,13 @@ pub const WEB_PAGE_RESPONSE: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/html\
 /// Starts an endpoint that sends raw bytes: the n-th connection receives the n-th text, and later
 /// ones receive the last. An empty text means no response.
 pub async fn start_raw_endpoint(texts: &'static [&'static str]) -> (String, Arc<AtomicUsize>) {
+    let connections = texts.iter().map(|text| ((*text).to_owned(), text.is_empty()));
+    start_connections(connections.collect()).await
+}
+
+/// Starts an endpoint whose n-th connection receives the n-th text, and later ones the last. Each
+/// text comes with whether the endpoint then keeps the connection open.
+pub async fn start_connections(connections: Vec<(String, bool)>) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     let count = Arc::new(AtomicUsize::new(0));
@@ -37,13 +44,13 @@ pub async fn start_raw_endpoint(texts: &'static [&'static str]) -> (String, Arc<
             let mut head = vec![0; 65_536];
             let _ = stream.read(&mut head).await;
             let number = counted.fetch_add(1, Ordering::Relaxed);
-            let text = texts[number.min(texts.len() - 1)];
-            if text.is_empty() {
-                held.push(stream);
-                continue;
-            }
+            let (text, is_held) = &connections[number.min(connections.len() - 1)];
             let _ = stream.write_all(text.as_bytes()).await;
-            let _ = stream.shutdown().await;
+            if *is_held {
+                held.push(stream);
+            } else {
+                let _ = stream.shutdown().await;
+            }
         }
     });
     (url, count)

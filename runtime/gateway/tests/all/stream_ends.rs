@@ -11,12 +11,11 @@ use std::sync::{
 use proctor_gateway::{Gateway, PriceTable, RequestError, RetryPolicy};
 use proctor_types::{Api, Budget};
 use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpListener,
-};
 
-use crate::common::{RecordingSink, model, user_request};
+use crate::{
+    common::{RecordingSink, model, user_request},
+    raw_endpoint::start_connections,
+};
 
 /// What the endpoint does with a connection after its chunks.
 #[derive(Clone, Copy)]
@@ -34,36 +33,22 @@ async fn start_streaming_endpoint(
     lists: Vec<Vec<Value>>,
     after_chunks: AfterChunks,
 ) -> (String, Arc<AtomicUsize>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let url = format!("http://{}", listener.local_addr().expect("an address"));
-    let count = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&count);
-    tokio::spawn(async move {
-        let mut held = Vec::new();
-        while let Ok((mut stream, _)) = listener.accept().await {
-            let mut head = vec![0; 65_536];
-            let _ = stream.read(&mut head).await;
-            let number = counted.fetch_add(1, Ordering::Relaxed);
-            let mut text = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
-                            connection: close\r\ntransfer-encoding: chunked\r\n\r\n"
-                .to_owned();
-            for chunk in &lists[number.min(lists.len() - 1)] {
-                // `null` stands for the end marker of the chat format.
-                let data = if chunk.is_null() { "[DONE]".to_owned() } else { chunk.to_string() };
-                let event = format!("data: {data}\n\n");
-                text.push_str(&format!("{:x}\r\n{event}\r\n", event.len()));
-            }
-            if matches!(after_chunks, AfterChunks::Ends) {
-                text.push_str("0\r\n\r\n");
-            }
-            let _ = stream.write_all(text.as_bytes()).await;
-            match after_chunks {
-                AfterChunks::Holds => held.push(stream),
-                AfterChunks::Breaks | AfterChunks::Ends => drop(stream),
-            }
+    let stream = |chunks: Vec<Value>| {
+        let mut text = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
+                        connection: close\r\ntransfer-encoding: chunked\r\n\r\n"
+            .to_owned();
+        for chunk in chunks {
+            // `null` stands for the end marker of the chat format.
+            let data = if chunk.is_null() { "[DONE]".to_owned() } else { chunk.to_string() };
+            let event = format!("data: {data}\n\n");
+            text.push_str(&format!("{:x}\r\n{event}\r\n", event.len()));
         }
-    });
-    (url, count)
+        if matches!(after_chunks, AfterChunks::Ends) {
+            text.push_str("0\r\n\r\n");
+        }
+        (text, matches!(after_chunks, AfterChunks::Holds))
+    };
+    start_connections(lists.into_iter().map(stream).collect()).await
 }
 
 fn text_chunk(text: &str) -> Value {
