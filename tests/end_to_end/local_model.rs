@@ -352,7 +352,7 @@ fn recorded_response(name: &str) -> (u16, String) {
 fn recorded_overflow_is_scored_if_the_window_is_known() {
     let (code, body) = recorded_response("overflow");
     assert_eq!(code, 400, "{body}");
-    // By Proctor's own count, both requests fit: they have 526 and 533 tokens.
+    // By Proctor's own count, both requests fit: they have 527 and 534 tokens.
     let body = body.replace("512", "560");
     let runtime = tokio::runtime::Runtime::new().unwrap();
     for (turn, window, status) in [(0, "", 3), (1, "", 3), (1, "context_window = 560\n", 0)] {

@@ -116,8 +116,8 @@ async fn as_a_common_user() {
     assert_attacks_fail("native rootless attack", usize::MAX).await;
 }
 
-/// Runs the attacks as the user `nobody`, who cannot create cgroups and can map only one id into a
-/// user namespace. The back end must list each limit that it cannot enforce for this user.
+/// Runs the attacks as the user `nobody`. This user has no permission to create cgroups, and can map
+/// only one user id into a user namespace. The back end must list each limit that it cannot enforce.
 #[test]
 fn native_attacks_are_withstood_without_root() {
     let test = "native_attacks_are_withstood_without_root";
