@@ -11,7 +11,7 @@ fn strict_endpoints_accept_requests_and_their_rejections_are_not_scored() {
     let work = tempfile::tempdir().unwrap();
     let mut command = Command::new("python3");
     command.arg(folder.join("run.py")).arg("--work").arg(work.path().join("cases"));
-    command.args(if tier::is_full() { ["--full", "--every=1"] } else { ["--every=3", "--jobs=3"] });
+    command.args(if tier::is_full() { ["--full", "--every=1"] } else { ["--every=4", "--jobs=3"] });
     let done = command.env("PROCTOR", env!("CARGO_BIN_EXE_proctor")).output().unwrap();
     let (out, errors) =
         (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));

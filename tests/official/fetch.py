@@ -10,6 +10,7 @@ import sys
 import tarfile
 import venv
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 
 GRADERS = [
     "swebench==5.0.2", "swebench==4.1.0", "swebench==3.0.4", "swebench==2.1.0",
@@ -36,16 +37,23 @@ def main(folder):
             unreachable = ("Could not find a version" in said and "(from versions: none)" in said)
             sys.exit(77 if unreachable or "Max retries" in said or "NewConnection" in said else 1)
 
-    for grader in GRADERS:
+    def fetch_grader(grader):
         pip("download", "--no-deps", "--ignore-requires-python", "-d", folder / "wheels", grader)
         name = grader.replace("==", "-")
         wheel = next((folder / "wheels").glob(f"{name}-*.whl"))
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(folder / "graders" / name)
-    for name, packages in PYTESTS.items():
-        pip("install", "--target", folder / name, *packages)
-    for library in LIBRARIES:
+
+    def fetch_library(library):
         pip("download", "--no-deps", "--no-binary", ":all:", "-d", folder / "sdists", library)
+
+    # Each pip mostly waits for the package index.
+    with ThreadPoolExecutor(4) as pool:
+        fetched = [pool.submit(fetch_grader, grader) for grader in GRADERS]
+        fetched += [pool.submit(pip, "install", "--target", folder / name, *packages) for name, packages in PYTESTS.items()]
+        fetched += [pool.submit(fetch_library, library) for library in LIBRARIES]
+        for future in fetched:
+            future.result()
     for sdist in (folder / "sdists").glob("*.tar.gz"):
         with tarfile.open(sdist) as archive:
             # Older patch releases of Python do not support extraction filters.

@@ -26,6 +26,7 @@ OPTIONS = [
     "-p no:terminal", "-rA --doctest-modules", "-rA -p no:cacheprovider --color=no",
 ]
 XDIST = ["-n2 -rA", "-n2 -v", "-n2 -v -rA --color=yes"]
+AT_ONCE = os.cpu_count() or 1
 SUITES = sorted(path.name for path in (HERE / "suites").iterdir())
 LIBRARY_FILES = {
     "boltons-25.0.0": ["tests/test_strutils.py", "tests/test_urlutils.py", "tests/test_setutils.py"],
@@ -58,7 +59,8 @@ def runs():
                     yield name, LIBRARIES / library, [*options.split(), file], {}
 
 
-def run(name, folder, arguments, environment):
+def start(name, folder, arguments, environment):
+    """Starts pytest in a fork of this process. Returns the name of the log and the process id."""
     log = OUT / f"{SET.name}-{name}.raw"
     child = os.fork()
     if child == 0:
@@ -78,8 +80,13 @@ def run(name, folder, arguments, environment):
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(status)
+    return log.name, child
+
+
+def finish(log, child, index):
     _, status = os.waitpid(child, 0)
-    return log.name, os.waitstatus_to_exitcode(status)
+    index.write(json.dumps({"log": log, "exit": os.waitstatus_to_exitcode(status)}) + "\n")
+    index.flush()
 
 
 def commands():
@@ -106,12 +113,15 @@ with tempfile.TemporaryDirectory() as folder:
     # Use a copy, because runs write caches and the original folder may be read-only.
     shutil.copytree(HERE / "suites", pathlib.Path(folder) / "suites")
     with open(OUT / f"index-{SET.name}.jsonl", "w") as index:
+        running = []
         for name, where, arguments, environment in runs():
             if where.is_relative_to(HERE):
                 where = pathlib.Path(folder) / where.relative_to(HERE)
-            log, status = run(name, where, arguments, environment)
-            index.write(json.dumps({"log": log, "exit": status}) + "\n")
-            index.flush()
+            running.append(start(name, where, arguments, environment))
+            if len(running) == AT_ONCE:
+                finish(*running.pop(0), index)
+        for log, child in running:
+            finish(log, child, index)
         if SET.name == "pytest8":
             for name, command in commands():
                 done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

@@ -173,25 +173,10 @@ def test_a_comparison_is_a_sequence_of_pairs() -> None:
     assert "<td>&lt;a&gt;</td>" in table and "+50.0 points" in table and "<a>" not in table
 
 
-@pytest.mark.parametrize(
-    ("distinguishable", "missing", "clear"),
-    [
-        (None, None, None),
-        (False, None, False),
-        (True, None, True),
-        (True, {"is_difference_certain": True}, True),
-        (True, {"is_difference_certain": False}, False),
-        (False, {"is_difference_certain": False}, False),
-    ],
-)
-def test_a_difference_is_clear_if_missing_verdicts_cannot_change_it(
-    distinguishable: Optional[bool], missing: Optional[dict[str, Any]], clear: Optional[bool]
-) -> None:
-    data = {**pair("a", "b", "resolved", 0.5), "distinguishable": distinguishable}
-    if missing is not None:
-        data["missing_verdicts"] = missing
+def test_a_comparison_has_the_conclusions_of_its_pair() -> None:
+    data = {**pair("a", "b", "resolved", 0.5), "distinguishable": True, "clear": False}
     comparison = proctor.Comparison.of({"pairs": [data]})
-    assert (comparison.distinguishable, comparison.clear) == (distinguishable, clear)
+    assert (comparison.distinguishable, comparison.clear) == (True, False)
 
 
 def test_only_a_single_arm_makes_a_comparison_empty(monkeypatch: pytest.MonkeyPatch) -> None:

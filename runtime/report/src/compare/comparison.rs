@@ -68,6 +68,10 @@ pub struct Pair {
     /// is used. Null if there is no p-value.
     #[serde(default)]
     pub distinguishable: Option<bool>,
+    /// Whether the arms differ, no matter what the missing verdicts are. The same as
+    /// `distinguishable` if no verdict is missing. Null if there is no p-value.
+    #[serde(default)]
+    pub clear: Option<bool>,
     /// `mcnemar_exact` or `paired_bootstrap_by_task`.
     pub test: String,
     /// Number of tasks needed to detect a difference of this size with the same test, with a power
@@ -133,8 +137,7 @@ pub struct MissingVerdicts {
 impl Pair {
     /// Whether the arms differ, no matter what the missing verdicts are.
     pub fn is_clear(&self) -> bool {
-        self.distinguishable == Some(true)
-            && self.missing_verdicts.is_none_or(|missing| missing.is_difference_certain)
+        self.clear == Some(true)
     }
 }
 

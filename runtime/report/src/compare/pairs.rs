@@ -190,6 +190,7 @@ impl PendingPair {
             adjusted_for: 0,
             interval_adjusted: None,
             distinguishable: None,
+            clear: None,
             test: if exact { "mcnemar_exact" } else { "paired_bootstrap_by_task" }.to_owned(),
             tasks_needed: None,
             smallest_visible: None,
@@ -284,6 +285,8 @@ impl PendingPair {
             missing.is_difference_certain =
                 has_same_sign && missing.p_adjusted.unwrap_or(missing.p_value) < ALPHA;
         }
+        let is_certain = pair.missing_verdicts.is_none_or(|missing| missing.is_difference_certain);
+        pair.clear = Some(distinguishable && is_certain);
         if let Some(by) = &mut pair.by_repository {
             by.changes_conclusion =
                 (by.p_adjusted.unwrap_or(by.p_value) < ALPHA) != distinguishable;

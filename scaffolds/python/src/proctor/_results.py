@@ -286,15 +286,6 @@ class Trial:
         return Tree(self, step, json.loads(self._part("tree", step)))
 
 
-def _is_clear(pair: JSON) -> Optional[bool]:
-    """Returns whether a pair's arms differ, by the rule of the binary's reports."""
-    distinguishable: Optional[bool] = pair.get("distinguishable")
-    missing: Optional[JSON] = pair.get("missing_verdicts")
-    if not distinguishable or missing is None:
-        return distinguishable
-    return bool(missing["is_difference_certain"])
-
-
 #: The metrics whose difference is a fraction.
 _RATES = ("resolved", "passed_rate")
 
@@ -339,7 +330,7 @@ class Pair:
             p_value=data.get("p_value"),
             p_adjusted=data.get("p_adjusted"),
             distinguishable=data.get("distinguishable"),
-            clear=_is_clear(data),
+            clear=data.get("clear"),
             sentence=data.get("sentence", ""),
             data=data,
         )
