@@ -236,7 +236,7 @@ impl Pages {
         Ok(Some(html::render_side_by_side_page(task, &sides, &choices, &links)?))
     }
 
-    /// Returns how many trials a task has in all runs.
+    /// Returns how many trials a task has across all runs.
     pub(super) fn trial_count(&self, task: &str) -> usize {
         self.runs.iter().map(|run| run.trial_count(task)).sum()
     }

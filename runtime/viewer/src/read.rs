@@ -36,7 +36,7 @@ pub fn read_trial(
     let journal = dir.trajectory_path();
     let (steps, mut damage) =
         index.map(|index| (index.rows.clone(), index.damage.clone())).unwrap_or_default();
-    // The check of the whole trial names most of these lines, too, and says what to do about them.
+    // Skip lines that the check of the whole trial also reports. Its messages say how to fix them.
     damage.retain(|line| !result.damage.iter().any(|one| one.starts_with(line.as_str())));
     damage.extend(result.damage.iter().cloned());
     let side_requests = index.map(|index| index.side_requests.clone()).unwrap_or_default();

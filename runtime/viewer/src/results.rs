@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn page_waits_for_the_first_read_only_for_a_while() {
+    fn wait_for_preload_times_out() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run");
         let run = write_plan(&path, &["a"], 3, 1);

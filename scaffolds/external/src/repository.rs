@@ -119,7 +119,7 @@ impl HiddenFiles {
         Ok(())
     }
 
-    /// Runs a command as the sandbox's root, because the files may belong to another user.
+    /// Runs a command as root in the sandbox, because the files may belong to another user.
     async fn run_as_root(
         &self,
         line: &str,

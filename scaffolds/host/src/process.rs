@@ -459,7 +459,8 @@ fn to_request_outcome(result: ActionResult) -> Result<RequestOutcome, Stop> {
         Stop::Budget(kind) => told(BudgetScope::Trial, *kind),
         Stop::SharedBudget(scope, kind) => told(*scope, *kind),
         Stop::Refused(why) => {
-            let what = format!("the trial is over: the model's endpoint refused: {why}");
+            let what =
+                format!("the trial is over: the model's endpoint refused the request: {why}");
             RpcError::new(TRIAL_OVER, what).data(json!({ "reason": "refused" }))
         }
         Stop::Fault(_) | Stop::Cancelled => return Err(stop),

@@ -21,9 +21,9 @@ use root::ReportRoot;
 use crate::reader::{junit, to_plain_text};
 
 impl Report {
-    /// Reads the files of one run. Paths below `root` are made relative to it. The report is empty
-    /// if there are no files.
-    pub fn read(format: TestFormat, files: &[Vec<u8>], root: &str) -> Self {
+    /// Parses the report files of one run. Paths below `root` are made relative to it. The report
+    /// is empty if there are no files.
+    pub fn parse(format: TestFormat, files: &[Vec<u8>], root: &str) -> Self {
         let mut report = Self::default();
         for (at, file) in files.iter().enumerate() {
             let one = Self::from_text(format, &to_plain_text(file), root);
@@ -138,7 +138,7 @@ mod tests {
             TestFormat::Ctrf,
         ] {
             for files in [vec![], vec![Vec::new()], vec![b"npm ERR! missing script\n".to_vec()]] {
-                let report = Report::read(format, &files, "/testbed");
+                let report = Report::parse(format, &files, "/testbed");
                 assert!(!report.is_complete, "{format}");
                 assert_eq!(report.expected_statuses(&wanted)["a"], TestStatus::Missing, "{format}");
             }
@@ -150,10 +150,10 @@ mod tests {
         let suite = |class: &str| {
             format!("<testsuite><testcase classname='{class}' name='t'/></testsuite>").into_bytes()
         };
-        let both = Report::read(TestFormat::Junit, &[suite("A"), suite("B")], "/");
+        let both = Report::parse(TestFormat::Junit, &[suite("A"), suite("B")], "/");
         assert_eq!(both.tests.keys().collect::<Vec<_>>(), ["A::t", "B::t"]);
         assert!(both.is_complete && both.doubts.is_empty());
-        let torn = Report::read(TestFormat::Junit, &[suite("A"), b"<testsuite>".to_vec()], "/");
+        let torn = Report::parse(TestFormat::Junit, &[suite("A"), b"<testsuite>".to_vec()], "/");
         assert!(!torn.is_complete && torn.tests.len() == 1);
     }
 
