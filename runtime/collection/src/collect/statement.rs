@@ -77,8 +77,8 @@ pub(super) fn render_statements(
     objects: &Objects,
     test_command: &str,
 ) -> Result<Statements, Fault> {
-    let of = |numbers: &BTreeSet<usize>| -> BTreeSet<(String, String)> {
-        let found = numbers.iter().filter_map(|&number| objects.list.get(number));
+    let of = |indices: &BTreeSet<usize>| -> BTreeSet<(String, String)> {
+        let found = indices.iter().filter_map(|&index| objects.list.get(index));
         found.map(|object| (object.file.clone(), object.path.clone())).collect()
     };
     let (tops, helpers) = (of(&extracted.shown_objects), of(&extracted.helpers));

@@ -19,7 +19,7 @@ use super::{
 pub struct TrialColumn {
     /// The trial's arm and attempt, and its run if there are several.
     pub name: TrialName,
-    /// The trial's address, relative to the root.
+    /// The trial's URL, relative to the root.
     pub href: String,
     /// The verdict in words, such as `resolved`, and its CSS class.
     pub word: &'static str,

@@ -104,7 +104,7 @@ pub struct TestLine {
     pub status: String,
     pub passed: bool,
     pub log: String,
-    /// The address of a search for this test's name within the trial, relative to the root. Empty
+    /// The URL of a search for this test's name within the trial, relative to the root. Empty
     /// if the test passed.
     pub speaks: String,
 }
@@ -140,7 +140,7 @@ pub struct Trial {
     /// The limits that the chart can show.
     #[serde(skip)]
     pub chart_limits: Vec<ChartLimit>,
-    /// The address of the page that shows the task's trials side by side, relative to the root.
+    /// The URL of the page that shows the task's trials side by side, relative to the root.
     /// Empty if there is only one trial.
     pub beside: String,
     pub tests: Vec<TestLine>,
