@@ -364,7 +364,7 @@ fn collect_replaces_a_pytest_too_old_for_the_interpreter() {
     let poetry = "[tool.poetry]\nname = \"old\"\nversion = \"1\"\n[tool.poetry.dev-dependencies]\npytest = \"~4.6\"\n";
     fs::create_dir_all(stage.path("old/tests")).unwrap();
     stage.write_file("old/pyproject.toml", poetry);
-    // Use a text that is unique to this test: results are cached by the content of the tree, and
+    // Use a string that is unique to this test: results are cached by the content of the tree, and
     // the cache outlives the test.
     let own = format!("# {}\ndef one():\n    return 1\n", stage.dir.path().display());
     stage.write_file("old/old.py", &own);

@@ -137,7 +137,7 @@ pub fn replace_lone_surrogates(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Replaces lone surrogates in every text within a value.
+/// Replaces lone surrogates in every string within a value.
 pub fn replace_lone_in_value(value: &mut Value) {
     match value {
         Value::String(text) => {
@@ -152,7 +152,7 @@ pub fn replace_lone_in_value(value: &mut Value) {
 }
 
 /// Joins surrogate pairs that a stream split. The first half is held back until the next fragment
-/// of the same text arrives.
+/// of the same string arrives.
 #[derive(Debug, Default)]
 pub struct SurrogateJoiner {
     pending_half: Option<(TextKind, char)>,

@@ -59,7 +59,7 @@ pub(crate) fn first_words(text: &str) -> String {
     shorten(&line, MAX_FIRST_WORDS_CHARS).unwrap_or_else(|| "(no reason given)".into())
 }
 
-/// Shortens a text to `max_chars` characters and removes terminal control characters. Returns
+/// Shortens a string to `max_chars` characters and removes terminal control characters. Returns
 /// `None` if no text remains.
 fn shorten(text: &str, max_chars: usize) -> Option<String> {
     let text = &replace_control_chars(text);

@@ -32,8 +32,8 @@ impl LostIndentationCheck {
         fields.values().filter_map(Value::as_str).any(|value| self.is_flat_code(value))
     }
 
-    /// Whether a text contains several blocks of code whose first line is not indented more than the
-    /// line that opens the block, and no line with an indentation of more than one blank.
+    /// Whether a string contains several blocks of code whose first line is not indented more than
+    /// the line that opens the block, and no line with an indentation of more than one blank.
     fn is_flat_code(&self, text: &str) -> bool {
         let mut lines = text.lines().filter(|line| !line.trim().is_empty()).peekable();
         let mut blocks = 0;

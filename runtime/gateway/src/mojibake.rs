@@ -81,7 +81,7 @@ mod tests {
         check.is_misdecoded(&CollectedResponse { items: vec![item], ..Default::default() })
     }
 
-    /// Decodes the bytes of a text with another encoding.
+    /// Decodes the bytes of a string with another encoding.
     fn decode(text: &str, is_windows: bool) -> String {
         let decode_byte = |byte: u8| match byte {
             0x80..=0x9f if is_windows => WINDOWS_1252[usize::from(byte) - 0x80],

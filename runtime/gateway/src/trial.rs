@@ -331,7 +331,7 @@ impl TrialGateway {
     }
 }
 
-/// Returns the length of the common prefix of two texts, in bytes.
+/// Returns the length of the common prefix of two strings, in bytes.
 fn common_prefix_length(first: &[u8], second: &[u8]) -> usize {
     const BLOCK_BYTES: usize = 4096;
     // Compare blocks with `memcmp`, and only the last one byte by byte.

@@ -410,7 +410,7 @@ impl Rules {
         found.iter().filter_map(|at| self.string_owners.get(at).copied()).collect()
     }
 
-    /// Returns the rules that a text violates if code compares a name with it.
+    /// Returns the rules that a string violates if code compares a name with it.
     pub(crate) fn rules_violated_by_name_test(&self, text: &str) -> BTreeSet<usize> {
         let found = self.name_test_patterns.matches(text);
         found.iter().filter_map(|at| self.name_test_owners.get(at).copied()).collect()

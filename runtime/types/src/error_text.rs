@@ -91,7 +91,7 @@ pub fn describe_io_error(error: &io::Error) -> String {
     plain.to_owned()
 }
 
-/// Rewrites library errors in a text. All other text is unchanged.
+/// Rewrites library errors in a string. All other text is unchanged.
 pub fn rewrite_library_errors(text: &str) -> String {
     text.split('\n').map(rewrite_line).collect::<Vec<_>>().join("\n")
 }

@@ -262,7 +262,7 @@ impl Task {
 /// The length of `2024-05-01`.
 const DATE_LEN: usize = 10;
 
-/// Whether a text has the form `2024-05-01`. Dates in this form sort as text.
+/// Whether a string has the form `2024-05-01`. Dates in this form sort as text.
 ///
 /// ```
 /// use proctor_types::is_iso_date;

@@ -101,7 +101,7 @@ impl Pattern {
         self.required_literal.as_ref().is_none_or(|part| part.is_match(line))
     }
 
-    /// Returns the first match in a text, and the number of further matches.
+    /// Returns the first match in a string, and the number of further matches.
     fn find_first(&self, text: &str) -> Option<(std::ops::Range<usize>, usize)> {
         // Ignore empty matches. Otherwise, a pattern that matches the empty string would match
         // everywhere.

@@ -18,8 +18,8 @@ pub fn builtin_scaffold(name: &str) -> Result<Option<Arc<dyn Scaffold>>, PromptE
     builtin_with_prompts(name, None)
 }
 
-/// Returns a scaffold with the texts and settings that an arm recorded. So a resumed run keeps the
-/// prompts that it was planned with, even if their folder has changed.
+/// Returns a scaffold with the prompts and settings that an arm recorded. So a resumed run keeps
+/// the prompts that it was planned with, even if their folder has changed.
 ///
 /// # Errors
 /// Fails if this version does not support the recorded factors.

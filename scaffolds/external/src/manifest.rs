@@ -56,7 +56,7 @@ pub struct Manifest {
     /// that matches applies.
     #[serde(default)]
     pub exit: Vec<ExitRule>,
-    /// Tool calls that end a conversation, by name or by a text in their arguments.
+    /// Tool calls that end a conversation, by name or by a string in their arguments.
     #[serde(default)]
     pub submits: Vec<String>,
     /// Whether the agent can run as root.
@@ -71,7 +71,7 @@ pub struct Manifest {
     pub settings: Map<String, Value>,
 }
 
-/// The `[command]` table. All texts are templates.
+/// The `[command]` table. All strings are templates.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CommandLine {

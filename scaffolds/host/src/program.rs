@@ -75,8 +75,8 @@ impl ProgramStore {
         Some(self.folder.join(digest)).filter(|folder| plain && folder.is_dir())
     }
 
-    /// Stores embedded files, which are pairs of a relative path and a text. Returns the directory
-    /// that contains them.
+    /// Stores embedded files, which are pairs of a relative path and its content. Returns the
+    /// directory that contains them.
     ///
     /// # Errors
     /// Fails if the store cannot be written to.

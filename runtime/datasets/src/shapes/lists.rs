@@ -1,4 +1,4 @@
-//! Reads lists of texts in every form that rows use.
+//! Reads lists of strings in every form that rows use.
 
 use serde_json::Value;
 

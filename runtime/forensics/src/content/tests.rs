@@ -103,7 +103,7 @@ fn single_finding(kind: &str, steps: &[u64]) -> Vec<(String, Vec<u64>)> {
     vec![(kind.to_owned(), steps.to_vec())]
 }
 
-/// In every wire format, each text is attributed to the scaffold, a tool or the model.
+/// In every wire format, each string is attributed to the scaffold, a tool or the model.
 #[test]
 fn content_match_covers_scaffold_messages() {
     let record = RecordBuilder::new();

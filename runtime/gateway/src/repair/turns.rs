@@ -1,4 +1,4 @@
-//! Rewrites the texts and roles of turns for strict endpoints.
+//! Rewrites the text and roles of turns for strict endpoints.
 
 use std::collections::HashMap;
 

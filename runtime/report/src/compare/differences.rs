@@ -16,7 +16,7 @@ use crate::{
     notes::describe_responders,
 };
 
-/// Maximum length of a text in characters. Longer texts are shown as a digest.
+/// Maximum length of a string in characters. Longer strings are shown as a digest.
 const MAX_TEXT_LENGTH: usize = 60;
 /// Maximum number of tasks named in a line.
 const MAX_NAMED_TASKS: usize = 5;

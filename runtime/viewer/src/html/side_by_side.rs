@@ -155,7 +155,7 @@ fn excerpts(sides: &[TrialColumn], steps: &[Option<&StepRow>]) -> Vec<Option<Mar
         .map(|(side, step)| side.step_texts.get(&step.as_ref()?.number).map(String::as_str))
         .collect();
     let known: Vec<&str> = texts.iter().copied().flatten().collect();
-    // A text that is compared with nothing has no part that differs.
+    // If there is nothing to compare a text with, no part of it differs.
     let marked = if known.len() > 1 { mark_differences(&known) } else { Vec::new() };
     let mut marked = marked.into_iter();
     let of_side = |text: &Option<&str>| text.and_then(|_| marked.next()).map(|one| one.excerpt());

@@ -147,7 +147,7 @@ pub struct Trial {
     /// Whether a patch was collected. The patch may be empty.
     pub has_patch: bool,
     pub damage: Vec<String>,
-    /// The beginnings of texts that the agent itself wrote to the record, each with its step.
+    /// The beginnings of messages that the agent itself wrote to the record, each with its step.
     pub agent_logs: Vec<(u64, String)>,
     /// The last lines of the agent's standard error. Empty unless the agent itself ended the trial
     /// or a fault did.

@@ -31,7 +31,7 @@ pub struct PullTexts {
     pub statement: String,
 }
 
-/// Builds the texts from a medium row's `problem_info`, as the benchmark does.
+/// Builds these texts from a medium row's `problem_info`, as the benchmark does.
 ///
 /// # Errors
 /// `problem_info` lacks a field. The error names that field.

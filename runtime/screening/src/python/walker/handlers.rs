@@ -230,7 +230,7 @@ fn mentions_name(expr: &Expr, name: &str, depth: usize) -> bool {
 struct ParameterUses<'b, 'n> {
     name: &'n str,
     depth: usize,
-    /// Whether the code uses the parameter in any way but as an argument.
+    /// Whether the code uses the parameter other than as an argument.
     is_read: bool,
     /// The functions to which the code passes the parameter, each with the argument's position.
     passed: Vec<(&'b Expr, usize)>,
