@@ -427,7 +427,7 @@ arguments = {}
 /// Kills the runtime of a trial with `kill -9`. Another runtime that has joined the run takes over
 /// the trial, and nothing is paid for again.
 #[test]
-fn joined_runtime_takes_over_the_trial_of_a_killed_one() {
+fn joined_runtime_takes_over_a_killed_runtimes_trial() {
     // There are two attempts, and each runtime runs one trial at a time. The first runtime is in
     // the slow command of one attempt while the second runtime runs the other attempt.
     let bench = Fixture::new(SLOW_STEP_SCRIPT, "6", "native");

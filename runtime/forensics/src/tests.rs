@@ -99,7 +99,7 @@ fn history_mining_is_reported_with_its_step() {
 }
 
 #[test]
-fn install_of_the_package_under_test_is_reported() {
+fn installation_of_the_package_under_test_is_reported() {
     for line in [
         "pip install boltons",
         "pip install bol\"\"tons",

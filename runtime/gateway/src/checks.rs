@@ -567,7 +567,7 @@ mod tests {
     }
 
     #[test]
-    fn masked_and_trimmed_calls_are_found() {
+    fn masked_and_trimmed_calls_are_detected() {
         let checks = EndpointChecks::shipped().expect("a valid table");
         let masked = |arguments: &str, request: &str| {
             checks.masked.count_placeholders(arguments, |word| request.contains(word))
@@ -695,7 +695,7 @@ mod tests {
     }
 
     #[test]
-    fn error_texts_and_hidden_limits_are_found() {
+    fn error_text_and_hidden_limits_are_detected() {
         let checks = EndpointChecks::shipped().expect("a valid table");
         for text in [
             "Error: upstream connect error or disconnect/reset before headers",

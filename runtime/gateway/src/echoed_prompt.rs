@@ -107,7 +107,7 @@ mod tests {
     };
 
     #[test]
-    fn only_long_texts_of_the_prompt_are_an_echo() {
+    fn only_long_parts_of_the_prompt_count_as_an_echo() {
         let check = &EndpointChecks::shipped().expect("a valid table").echoed_prompt;
         let task = "Write `from_roman` and export it. ".repeat(20);
         let request = Request {

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn error_message_of_a_web_page_is_its_title() {
+    fn web_page_error_message_is_its_title() {
         let page = "\n<!DOCTYPE html><html><head><TITLE>\n Open WebUI </TITLE>";
         assert_eq!(error_message(page), "a web page, \"Open WebUI\"");
         assert_eq!(error_message("<html><body>Bad gateway</body></html>"), "a web page");

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn code_without_indentation_is_found() {
+    fn code_without_indentation_is_detected() {
         let check = &EndpointChecks::shipped().expect("a valid table").indentation;
         let has_flat_code = |item: Item| {
             check.has_flat_code(&CollectedResponse { items: vec![item], ..Default::default() })

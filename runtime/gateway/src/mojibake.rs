@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn text_in_the_wrong_encoding_is_found() {
+    fn text_in_the_wrong_encoding_is_detected() {
         for text in ["LETTERS = \"ⅠⅤⅩ\"", "café – naïve", "漢字 😀"] {
             for broken in [decode(text, false), decode(text, true)] {
                 assert!(is_misdecoded(Item::Text(broken.clone())), "{broken}");

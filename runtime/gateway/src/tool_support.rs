@@ -397,7 +397,7 @@ mod tests {
     const TOOLS: [&str; 2] = ["shell", "str_replace_edit"];
 
     #[test]
-    fn calls_as_text_are_found_in_many_formats() {
+    fn calls_in_text_are_detected_in_many_formats() {
         let check = &EndpointChecks::shipped().expect("a valid table").text;
         let found = |text: &str| find_call_in_text(check, text, &TOOLS);
         for (text, parser) in [
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn bare_calls_are_found_only_at_the_end_of_a_text() {
+    fn bare_calls_are_found_only_at_the_end_of_text() {
         let check = &EndpointChecks::shipped().expect("a valid table").text;
         for (text, parser) in [
             ("call:shell{command:ls -la,timeout:null}", "gemma4"),
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn leftover_markup_is_found_outside_of_code() {
+    fn leftover_markup_is_detected_outside_of_code() {
         let checks = EndpointChecks::shipped().expect("a valid table");
         let names = || TOOLS.map(ToOwned::to_owned).to_vec();
         let found = |text: &str| has_leftover_markup(checks, text, names);
@@ -564,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn dropped_tools_are_found_by_the_prompt_count() {
+    fn dropped_tools_are_detected_from_the_prompt_count() {
         let check = &EndpointChecks::shipped().expect("a valid table").dropped;
         let words = 1000;
         let (all, alone) = {

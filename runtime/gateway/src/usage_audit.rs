@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_beyond_the_tokenizer_error_are_found() {
+    fn counts_beyond_the_tokenizer_error_are_detected() {
         let twice = |tokens: u64, before: u64| (tokens + before, before);
         assert_eq!(audit(twice), Some(Miscount::CachedTwice));
         assert_eq!(audit(|tokens, _| (tokens * 3, 0)), Some(Miscount::Input));

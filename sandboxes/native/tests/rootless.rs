@@ -226,10 +226,10 @@ async fn unmappable_id_range_leaves_one_id() {
 }
 
 #[tokio::test]
-async fn lower_process_limit_of_the_user_is_kept_and_recorded() {
+async fn lower_user_process_limit_is_kept_and_recorded() {
     if run_as_user(
         Some(users::user_with_single_id(3)),
-        "lower_process_limit_of_the_user_is_kept_and_recorded",
+        "lower_user_process_limit_is_kept_and_recorded",
         None,
     ) {
         return;

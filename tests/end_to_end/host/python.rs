@@ -106,7 +106,7 @@ fn docker_python_function_solves_the_task() {
 }
 
 #[test]
-fn each_ending_of_a_function_has_its_outcome() {
+fn each_function_ending_has_its_outcome() {
     let stage = Stage::new();
     let steps = "budget = { steps = 3 }";
     let idle = "settings = { idle_seconds = 3 }";

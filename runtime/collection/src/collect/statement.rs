@@ -142,7 +142,10 @@ pub(super) fn render_statements(
 
 pub(super) fn render(template: &str, variables: impl Serialize) -> Result<String, Fault> {
     render_template(template, variables).map_err(|error| {
-        Fault::new(FaultLayer::Environment, format!("statement template: {error:#}"))
+        Fault::new(
+            FaultLayer::Environment,
+            format!("cannot render the statement template: {error:#}"),
+        )
     })
 }
 

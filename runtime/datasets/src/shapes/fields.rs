@@ -139,7 +139,7 @@ impl<'a> RowFields<'a> {
             };
         };
         let NamedValue { name, value } = found;
-        lists::parse_texts(value).map(Some).map_err(|what| RowError::invalid_field(name, what))
+        lists::parse_strings(value).map(Some).map_err(|what| RowError::invalid_field(name, what))
     }
 
     /// Takes the fields that the shape keeps for grading, under the shape's own names.

@@ -26,7 +26,7 @@ use crate::{
         traverse::{RemovalBounds, extract_objects},
         verify,
     },
-    freeze::{RUNS_PER_SIDE, Statuses, run_patched_tests, statuses_of},
+    freeze::{RUNS_PER_SIDE, Statuses, complete_statuses, run_patched_tests},
 };
 
 /// The README in the agent's initial work directory. The same text as in FeatureBench.
@@ -287,7 +287,7 @@ impl CandidateContext<'_> {
         if run_name == IDLE_VARIANT {
             return Ok(ran.tests);
         }
-        Ok(statuses_of(ran, run_name)?)
+        Ok(complete_statuses(ran, run_name)?)
     }
 
     /// Rejects the task if it is resolved by a copy of the library whose functions all return the

@@ -76,7 +76,7 @@ mod tests {
 
     use super::*;
 
-    fn report_of(tests: &[(&str, TestStatus)]) -> Report {
+    fn report_with(tests: &[(&str, TestStatus)]) -> Report {
         let mut report = Report::default();
         for (id, status) in tests {
             report.add((*id).to_owned(), *status);
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn resolve_finds_a_unique_id_by_its_suffix() {
         use TestStatus::Passed;
-        let report = report_of(&[
+        let report = report_with(&[
             ("com.A::adds", Passed),
             ("com.A::never adds", Passed),
             ("com.A::twice", Passed),
@@ -122,7 +122,7 @@ mod tests {
         for (first, second, worst) in
             [(Passed, Failed, Failed), (Error, Passed, Error), (Skipped, Passed, Skipped)]
         {
-            assert_eq!(report_of(&[("t", first), ("t", second)]).tests["t"], worst);
+            assert_eq!(report_with(&[("t", first), ("t", second)]).tests["t"], worst);
         }
     }
 

@@ -58,7 +58,7 @@ impl Walker<'_> {
                 }
             }
             let is_partial = matches!(handler, Expr::Call(_));
-            for def in self.definitions.functions_of(handler) {
+            for def in self.definitions.referenced_functions(handler) {
                 let code = ScopeCode::Body(&def.body);
                 let frame = frame_parameter(&def.parameters, is_partial);
                 if frame.is_some_and(|frame| {
@@ -113,7 +113,7 @@ impl Walker<'_> {
         let own = match function {
             // The result of a call is a function from elsewhere, such as a previous handler.
             Expr::Call(_) => Vec::new(),
-            function => self.definitions.functions_of(function),
+            function => self.definitions.referenced_functions(function),
         };
         if own.is_empty() {
             return !self.is_frame_receiver(rule, function, position);
@@ -161,7 +161,7 @@ impl Walker<'_> {
         for number in self.rules.find_rules(|rule| rule.exit_hooks.contains(&path)) {
             let Some(rule) = self.rules.table.rules.get(number) else { continue };
             let mut broken = Vec::new();
-            for def in self.definitions.functions_of(value) {
+            for def in self.definitions.referenced_functions(value) {
                 broken.extend(find_exit(rule, &self.names, &ScopeCode::Body(&def.body), most));
             }
             if let Expr::Lambda(lambda) = value {

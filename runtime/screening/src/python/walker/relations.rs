@@ -75,7 +75,7 @@ impl Walker<'_> {
         if !is_followed {
             return;
         }
-        for def in self.definitions.functions_of(value) {
+        for def in self.definitions.referenced_functions(value) {
             self.check_method(method.name, def);
             let names = match value {
                 Expr::Call(_) => outer_operand_names(&def.parameters),
