@@ -33,7 +33,7 @@ fn write_dataset(stage: &Stage) -> String {
     stage.write_file("coins.jsonl", &rows.join("\n")).to_str().unwrap().to_owned()
 }
 
-/// Returns a patch with which `tails` returns `answer`.
+/// Returns a patch that makes `tails` return `answer`.
 fn tails_patch(answer: &str) -> String {
     format!(
         "diff --git a/coin.py b/coin.py\n--- a/coin.py\n+++ b/coin.py\n@@ -1,2 +1,7 @@\n def heads():\n     return 1\n\

@@ -343,7 +343,7 @@ fn two_interrupts_end_a_run_that_waits_for_an_environment() {
     let cache = bench.stage.path("cache");
     let (first, _) = bench.start_with_lines("tools", "");
     bench.wait_for_success(first);
-    // Build the layers in a cache of its own, so that the test can lock and remove them.
+    // Build the layers in a separate cache, so that the test can lock and remove them.
     let config = bench.stage.path("run.toml");
     let start = |name: &str| {
         let out = bench.stage.path(name);

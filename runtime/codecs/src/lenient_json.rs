@@ -19,7 +19,7 @@ use super::neutral::Delta;
 const SURROGATE_BASE: u32 = 0x10_F000;
 const SURROGATE_COUNT: u32 = 0x800;
 
-/// Parses JSON. Errors are those of the strict parser.
+/// Parses JSON. If this fails, returns the strict parser's error.
 pub fn parse(bytes: &[u8]) -> serde_json::Result<Value> {
     match serde_json::from_slice(bytes) {
         Ok(value) => Ok(value),

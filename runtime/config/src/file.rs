@@ -15,8 +15,8 @@ use serde_json::{Map, Value};
 #[serde(deny_unknown_fields)]
 pub struct ConfigFile {
     /// Another configuration to build on: a file, or a built-in one such as `demo`
-    /// (`docs/reference/configuration.md`). Tables merge, arms merge by name, and other values replace
-    /// those of the base.
+    /// (`docs/reference/configuration.md`). Tables merge, arms merge by name, and other values
+    /// replace the base's values.
     #[serde(default, skip_serializing)]
     #[schemars(length(min = 1), example = &"common.toml")]
     pub base: Option<PathBuf>,

@@ -1,7 +1,7 @@
 //! Detects streams that lost the indentation of code.
 //!
 //! Some servers and proxies drop the chunks of a stream that contain only whitespace. Most
-//! tokenizers put all blanks of an indentation but the last into a token of their own, so every
+//! tokenizers put all blanks of an indentation except the last one into a separate token, so every
 //! indented line then begins with a single blank.
 
 use serde_json::{Map, Value};

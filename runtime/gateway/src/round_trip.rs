@@ -329,7 +329,7 @@ fn extract_turn(api: Api, body: &Map<String, Value>) -> Value {
     }
 }
 
-/// Returns the request with which a client sends back the response it received.
+/// Returns the request in which a client sends back the response that it received.
 fn follow_up_request(api: Api, response: &Value) -> Value {
     match api {
         Api::Chat => {

@@ -342,7 +342,7 @@ class Canaries:
         report.outcome, report.longrepr, report.sections = "passed", None, []
 
     def _leave_out_the_rest(self, item):
-        """Removes later canaries, except the very next item, which pytest already knows."""
+        """Removes later canaries, except the very next item, which pytest has already selected."""
         items = item.session.items
         at = next((at for at, one in enumerate(items) if one is item), len(items))
         for later in items[at + 2 :]:

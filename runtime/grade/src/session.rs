@@ -39,7 +39,7 @@ pub(crate) struct TestSession<'a> {
     pub provided_modules: BTreeSet<String>,
     /// Test folders, relative to the work directory. A run must not move them.
     pub test_folders: Vec<String>,
-    /// Names under which modules in test folders may be imported.
+    /// Names that tests may use to import modules in test folders.
     pub helper_modules: BTreeSet<String>,
     pub defenses: Defenses,
     /// Modules that the test tool needs to start and that are hidden in the sandbox.

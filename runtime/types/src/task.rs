@@ -121,7 +121,7 @@ pub struct Task {
     /// a task, so a resolved verdict is suspect. `proctor tasks impossible` derives these tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub impossible: Option<Impossible>,
-    /// Labels, by which reports group tasks.
+    /// Labels that reports use to group tasks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub categories: Vec<String>,
     /// Whether a collected task has the size that FeatureBench requires.

@@ -208,8 +208,8 @@ pub fn read_patch(run: &RunDir, planned_trial: PlannedTrial<'_>) -> String {
     String::from_utf8_lossy(&patch).into_owned()
 }
 
-/// Returns the patch with which the trial's patch is compared: the gold patch, or the reversed
-/// mask. Empty if the task has neither.
+/// Returns the patch to compare the trial's patch with: the gold patch, or the reversed mask. Empty
+/// if the task has neither.
 pub fn reference_patch(task: &RunTask) -> String {
     let mask = || Patch::parse(task.task.mask.as_deref()?.as_bytes()).reverse().ok();
     match &task.task.gold {

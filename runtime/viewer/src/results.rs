@@ -122,7 +122,7 @@ struct CheckedResults {
 #[derive(Debug, Default)]
 pub struct ResultsCache {
     checked: Mutex<Option<CheckedResults>>,
-    /// Whether a thread other than those of requests will read the results for the first time.
+    /// Whether a thread that serves no requests will read the results for the first time.
     is_preloading: AtomicBool,
     /// Number of trials that the first read has read so far.
     read_count: AtomicUsize,

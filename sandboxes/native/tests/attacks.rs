@@ -112,7 +112,7 @@ async fn native_attacks_succeed_without_their_defenses() {
 
 /// The next test runs this function as an unprivileged user.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "run by native_attacks_are_withstood_without_root in a process of its own"]
+#[ignore = "run by native_attacks_are_withstood_without_root in its own process"]
 async fn attacks_fail_for_an_unprivileged_user() {
     assert_attacks_fail("native rootless attack", usize::MAX).await;
 }

@@ -351,7 +351,7 @@ async fn sandbox_opens_quickly() {
 
 /// Not a test, but a runtime in the middle of a trial, which other tests kill.
 #[tokio::test]
-#[ignore = "run by tests of killed runtimes in a process of its own"]
+#[ignore = "run by tests of killed runtimes in its own process"]
 async fn hold_a_sandbox() {
     let cache = PathBuf::from(std::env::var_os("PROCTOR_TEST_CACHE").unwrap());
     let seconds = std::env::var("PROCTOR_TEST_SLEEP").unwrap();
@@ -370,7 +370,7 @@ async fn hold_a_sandbox() {
 
 /// Not a test: starts a runtime and sweeps. A test runs this function in another PID namespace.
 #[tokio::test]
-#[ignore = "run by live_runtime_is_not_swept_across_pid_namespaces in a process of its own"]
+#[ignore = "run by live_runtime_is_not_swept_across_pid_namespaces in its own process"]
 async fn sweep_once() {
     let cache = PathBuf::from(std::env::var_os("PROCTOR_TEST_CACHE").unwrap());
     println!("SWEPT {:?}", Native::new(cache).unwrap().sweep().await.unwrap());

@@ -34,7 +34,7 @@ use crate::{
 };
 use grammar::{Action, parse};
 
-/// The tool name under which blocks are recorded.
+/// The tool name that the record uses for blocks.
 pub(crate) const BASH: &str = "bash";
 /// A factor of the arm. Increment it when the grammar or the wording of this crate's messages
 /// changes.

@@ -68,7 +68,7 @@ fn is_false(value: &bool) -> bool {
 pub enum BundleKind {
     /// Packages from the npm registry, which are executables or JavaScript with its own Node.js.
     Npm,
-    /// Packages from PyPI, with a Python 3.13 of their own.
+    /// Packages from PyPI, with their own Python 3.13.
     Pypi,
     /// Only files next to the manifest.
     Files,

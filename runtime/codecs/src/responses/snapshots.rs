@@ -45,8 +45,8 @@ impl MessageDeduplicator {
         }
     }
 
-    /// Ends the current message. If the message is only a part of the previous one, it is a message
-    /// of its own.
+    /// Ends the current message. If the message is only a part of the previous one, it is a
+    /// separate message.
     pub(super) fn end_message(&mut self, deltas: &mut Vec<Delta>) {
         let is_held = std::mem::take(&mut self.is_held);
         if is_held && !self.current.is_empty() && self.current != self.previous {

@@ -25,7 +25,7 @@ pub struct RenewalResult {
     pub task: String,
     /// The task's test file.
     pub file: String,
-    /// The release from which the old task was collected.
+    /// The release that the old task was collected from.
     pub from: String,
     /// The package's newest release.
     pub to: Option<String>,

@@ -61,7 +61,7 @@ pub struct WorkdirFindings {
 /// Files of the environment that the test tools need.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolFiles {
-    /// Files without which the test tool does not start.
+    /// Files that the test tool needs to start.
     pub loaded: Vec<RawPath>,
     /// Files of packages that the test tool or one of its plugins declares as requirements.
     pub declared: Vec<RawPath>,

@@ -1,5 +1,5 @@
-//! The comparison of a run's arms, as a page of its own. The run's page loads it afterwards,
-//! because comparing thousands of trials takes longer than reading their scores.
+//! The comparison of a run's arms, as a separate page. The run's page loads it afterwards, because
+//! comparing thousands of trials takes longer than reading their scores.
 
 use minijinja::Error;
 use proctor_report::{Comparison, Report};

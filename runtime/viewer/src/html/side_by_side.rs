@@ -30,8 +30,8 @@ pub struct TrialColumn {
     pub at: Option<Step>,
     /// The trial's first step whose calls returned something else than in another trial.
     pub saw: Option<Step>,
-    /// The calls, or without calls the message, of steps that differ from those of other trials, by
-    /// the step's number.
+    /// The calls of steps that differ from other trials, by the step's number. Contains the message
+    /// if a step has no calls.
     #[serde(skip)]
     pub step_texts: HashMap<u64, String>,
 }

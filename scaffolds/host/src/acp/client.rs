@@ -278,5 +278,5 @@ impl AcpClient {
     }
 }
 
-/// The tool name under which commands from the agent are recorded.
+/// The tool name that the record uses for commands from the agent.
 const TERMINAL_TOOL: &str = "terminal/create";

@@ -88,7 +88,7 @@ impl Walker<'_> {
     }
 }
 
-/// Whether a name is that of a special method.
+/// Whether a name belongs to a special method.
 fn is_special(name: &str) -> bool {
     name.starts_with("__") && name.ends_with("__")
 }
