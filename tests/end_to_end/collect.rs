@@ -80,7 +80,7 @@ fn write_project(stage: &Stage) -> String {
 }
 
 #[test]
-fn collect_makes_verified_tasks_and_gives_a_reason_for_each_rejected_file() {
+fn collect_creates_verified_tasks_and_gives_a_reason_for_each_rejected_file() {
     let stage = Stage::new();
     let project = write_project(&stage);
     let collect = |out: &str| {
@@ -283,7 +283,7 @@ fn collect_reports_unusable_sources_with_hints() {
 }
 
 #[test]
-fn collect_asks_the_model_once_for_each_description() {
+fn collect_requests_each_description_once() {
     let stage = Stage::new();
     let project = write_project(&stage);
     let runtime = tokio::runtime::Runtime::new().unwrap();

@@ -42,7 +42,7 @@ fn tails_patch(answer: &str) -> String {
 }
 
 #[test]
-fn resolving_an_impossible_variant_is_marked() {
+fn resolving_an_impossible_variant_is_flagged() {
     let stage = Stage::new();
     let tasks = write_dataset(&stage);
     std::fs::create_dir(stage.path("variants")).unwrap();

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn honest_prompts_are_not_added_to() {
+    fn normal_prompts_are_not_reported_as_added() {
         for counts in [
             // Other tasks and arms have longer prompts.
             [(1100, 5000), (4800, 21_000)],

@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn prompt_like_one_that_was_complete_is_not_counted_again() {
+    fn prompt_similar_to_a_complete_one_is_not_recounted() {
         let mut counts = after(10_000, 60_000);
         let sparse = count(10_500, 64_000);
         assert!(counts.needs_local_count(check(), &sparse));

@@ -60,7 +60,7 @@ pub struct TrialGateway {
     sent_conversation: Mutex<SentConversation>,
     /// The model's turns, for clients that use other formats.
     native_turns: Mutex<NativeTurns>,
-    /// The endpoint's responses, by their ids.
+    /// The endpoint's responses, by id.
     received_responses: Mutex<ReceivedResponses>,
     /// The endpoint's counts of the trial's prompts.
     counts: Mutex<PromptCounts>,

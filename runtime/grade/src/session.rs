@@ -385,7 +385,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn encrypting_twice_returns_the_text() {
+    fn encrypting_twice_returns_the_original() {
         let text = "0123456789".repeat(10).into_bytes();
         let encrypted = encrypt(&text, &[7; 32]);
         assert_eq!(encrypt(&encrypted, &[7; 32]), text);

@@ -337,7 +337,7 @@ mod tests {
     use crate::test_run::write_plan;
 
     #[test]
-    fn pages_link_to_near_pages() {
+    fn pages_link_to_nearby_pages() {
         let links = link_pages(7, 13, |page| format!("?page={page}"));
         assert_eq!((links.previous.as_str(), links.next.as_str()), ("?page=6", "?page=8"));
         let numbers: Vec<usize> = links.numbered.iter().map(|(number, _)| *number).collect();

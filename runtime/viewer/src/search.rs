@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn search_out_of_time_can_be_continued() {
+    fn timed_out_search_can_be_continued() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run");
         let plan = write_plan(&path, &["a"], BATCH_SIZE + 2, 1);

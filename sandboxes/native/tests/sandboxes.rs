@@ -596,7 +596,7 @@ fn append_file(tar: &mut tar::Builder<Vec<u8>>, path: &str, bytes: &[u8]) {
 /// A sandbox's end is attributed to its content only if the kernel killed one of its processes at
 /// the memory limit.
 #[tokio::test]
-async fn only_sandbox_at_its_memory_limit_is_blamed_for_its_end() {
+async fn memory_limit_is_reported_only_for_the_sandbox_that_reached_it() {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
     let environment = native.prepare(&layer_spec(Base::Host, &[])).await.unwrap();

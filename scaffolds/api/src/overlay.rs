@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn overlay_reads_texts_at_the_top_or_in_the_scaffold_folder() {
+    fn overlay_reads_prompts_at_the_top_or_in_the_scaffold_folder() {
         let known = [("tools", vec!["task.md.j2", "tool_shell.md.j2"])];
         let read = |files: &[&str]| PromptOverlay::read(folder(files).path(), &known);
         let top = read(&["task.md.j2", ".swp"]).unwrap();

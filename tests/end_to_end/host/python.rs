@@ -217,7 +217,7 @@ fn python_arm_id_depends_on_file_and_packages() {
 }
 
 #[test]
-fn python_arm_mistakes_are_reported_at_their_key() {
+fn python_arm_errors_are_reported_at_their_key() {
     let told = |scaffold: &str, lines: &str| {
         let stage = Stage::new();
         stage.write_file("agent.py", "def drive(session): ...\n");

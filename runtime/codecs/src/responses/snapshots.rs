@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn stream_of_snapshots_is_the_last_message() {
+    fn snapshot_stream_yields_the_last_message() {
         for (messages, text, sent) in [
             (
                 vec![("a", "I list"), ("b", "I list the"), ("c", "I list the files.")],
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn complete_response_of_snapshots_is_the_last_message() {
+    fn complete_snapshot_response_yields_the_last_message() {
         let body = json!({"status": "completed",
             "output": [message("a", "I list"), message("b", "I list the files.")]});
         let read = CollectedResponse::from_deltas(read_response(&body).expect("a response"));

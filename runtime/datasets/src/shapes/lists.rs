@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parse_texts_reads_all_encodings() {
+    fn parse_strings_reads_all_encodings() {
         for value in [
             json!(["a[x]", "b"]),
             json!("[\"a[x]\", \"b\"]"),
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn parse_texts_rejects_values_that_are_not_lists() {
+    fn parse_strings_rejects_values_that_are_not_lists() {
         for (value, said) in [
             (json!(null), "null"),
             (json!("tests/test_a.py"), "does not contain a list"),

@@ -84,7 +84,7 @@ async fn retry_after_is_honoured_in_seconds_and_as_a_date() {
 }
 
 #[tokio::test]
-async fn too_long_retry_after_ends_the_request_immediately() {
+async fn overlong_retry_after_ends_the_request_immediately() {
     let bench = start_bench("{ kind = 'status', status = 429, retry_after = '3600' }").await;
     let fault = expect_fault(bench.trial.ask(&user_request("hi")).await.expect_err("an hour"));
     assert!(fault.what.contains("the next wait would be 3"), "{fault}");
@@ -139,7 +139,7 @@ async fn unusable_endpoint_is_a_fault_with_a_hint() {
 }
 
 #[tokio::test]
-async fn empty_account_is_not_retried() {
+async fn account_without_credit_is_not_retried() {
     let body = r#"{"error": {"code": "insufficient_quota"}}"#;
     let bench = start_bench(&format!("{{ kind = 'status', status = 429, body = '{body}' }}")).await;
     let fault = expect_fault(bench.trial.ask(&user_request("hi")).await.expect_err("no credit"));

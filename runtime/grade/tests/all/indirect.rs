@@ -293,7 +293,7 @@ fn canaries_in_the_pipe_are_unreadable() {
 /// Honest results fail the canaries for close values and for texts without letters, so they are
 /// clean.
 #[test]
-fn honest_close_values_and_texts_without_letters_are_clean() {
+fn honest_close_values_and_strings_without_letters_are_clean() {
     let honest = "def to_number(text):
     return {'I': 1, 'IV': 4.000000001}[text]
 

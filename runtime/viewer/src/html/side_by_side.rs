@@ -1,4 +1,4 @@
-//! Renders one task's trials side by side, with where they diverge and how.
+//! Renders one task's trials side by side, and shows where and how they diverge.
 
 use std::collections::HashMap;
 

@@ -420,7 +420,7 @@ const STDLIB_MODULES: [&str; 16] = [
 /// Hides a whole library of real code. The check must find each file of the library at its path,
 /// and must not report any of the thousands of other files.
 #[tokio::test(flavor = "multi_thread")]
-async fn real_code_is_found_without_false_positives() {
+async fn real_code_is_detected_without_false_positives() {
     let (_cache, native) = start_native();
     let folder = tempfile::tempdir().unwrap();
     let environment = build_environment(&native, Base::Host, folder.path(), "").await;
