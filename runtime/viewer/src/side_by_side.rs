@@ -38,7 +38,7 @@ pub fn load_side_by_side(
     for run in runs.iter().filter(|run| run.trial_count(task) > 0) {
         let run_results = run.current_results()?;
         let reports = &run_results.report.tasks;
-        let of_task = run.trials_of_task(task);
+        let of_task = run.trials_for_task(task);
         all.extend(of_task.map(|(index, found)| (run, found, reports[index].clone())));
     }
     let own_count = all.iter().filter(|(run, ..)| run.number == own_run).count();

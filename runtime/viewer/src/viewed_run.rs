@@ -76,7 +76,7 @@ impl ViewedRun {
     }
 
     /// Returns a task's trials in plan order, each with its index among all trials of the plan.
-    pub fn trials_of_task<'a>(
+    pub fn trials_for_task<'a>(
         &'a self,
         task: &str,
     ) -> impl Iterator<Item = (usize, PlannedTrial<'a>)> + use<'a> {
@@ -99,7 +99,7 @@ impl ViewedRun {
     /// run.
     pub fn find_trial(&self, task: &str, arm: &str, attempt: &str) -> Option<PlannedTrial<'_>> {
         let attempt: u32 = attempt.parse().ok()?;
-        self.trials_of_task(task).map(|(_, found)| found).find(|found| {
+        self.trials_for_task(task).map(|(_, found)| found).find(|found| {
             found.attempt == attempt && found.arm.id.as_str().get(..ARM_DIGITS) == Some(arm)
         })
     }

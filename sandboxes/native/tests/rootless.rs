@@ -140,7 +140,7 @@ async fn one_id_passes_the_kit() {
 #[tokio::test(flavor = "multi_thread")]
 async fn id_range_passes_the_kit() {
     let test = "id_range_passes_the_kit";
-    if run_as_user(users::ranged(test), test, None) {
+    if run_as_user(users::user_with_id_range(test), test, None) {
         return;
     }
     assert_kit_passes("native, a range of ids", &["memory:", "cpus:"]).await;
@@ -149,7 +149,7 @@ async fn id_range_passes_the_kit() {
 #[tokio::test]
 async fn id_range_provides_other_users_and_their_files_can_be_removed() {
     let test = "id_range_provides_other_users_and_their_files_can_be_removed";
-    if run_as_user(users::ranged(test), test, None) {
+    if run_as_user(users::user_with_id_range(test), test, None) {
         return;
     }
     let cache = tempfile::tempdir().unwrap();
@@ -210,7 +210,7 @@ async fn one_id_rejects_other_users_with_a_hint() {
 #[tokio::test]
 async fn unmappable_id_range_leaves_one_id() {
     let test = "unmappable_id_range_leaves_one_id";
-    if run_as_user(users::ranged(test), test, None) {
+    if run_as_user(users::user_with_id_range(test), test, None) {
         return;
     }
     // Disable set-uid programs for the current thread, which starts the agent.
