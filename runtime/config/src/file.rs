@@ -137,8 +137,8 @@ pub struct ArmFile {
     /// Overrides keys in the top-level `[budget]` table.
     #[serde(default)]
     pub budget: Budget,
-    /// A folder of prompt texts that replace the scaffold's own, file by file (`docs/reference/prompts.md`).
-    /// The folder's content is a factor.
+    /// A folder of prompts that replace the scaffold's own, file by file
+    /// (`docs/reference/prompts.md`). The folder's content is a factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), example = &"my-prompts")]
     pub prompts: Option<PathBuf>,

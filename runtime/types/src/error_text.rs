@@ -151,7 +151,7 @@ fn remove_os_error_numbers(text: &str) -> String {
     out + rest
 }
 
-/// Texts that identify a message of a JSON or TOML parser.
+/// Strings that identify a message of a JSON or TOML parser.
 const PARSER_MESSAGES: [&str; 11] = [
     "invalid type: ",
     "invalid value: ",

@@ -272,7 +272,7 @@ fn build_hit(
     }
 }
 
-/// Returns an event's texts, each with a label.
+/// Returns the strings in an event, each with a label.
 fn event_texts(line: &EventLine) -> Vec<(String, String)> {
     let kinds = [
         "model_asked",

@@ -120,7 +120,7 @@ impl ProgramStore {
         Ok(())
     }
 
-    /// Returns the texts of the notes whose names start with `prefix`, newest first.
+    /// Returns the contents of the notes whose names start with `prefix`, newest first.
     pub(crate) fn read_notes(&self, prefix: &str) -> Vec<String> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let mut notes: Vec<(Option<SystemTime>, String)> = entries

@@ -29,7 +29,7 @@ use crate::{
 const MAX_SHOWN_TESTS: usize = 10;
 
 /// Maximum number of agent messages to show for a whole trial, and maximum length of each in
-/// characters. A step shows all of its texts in full.
+/// characters. A step shows all of its messages in full.
 const MAX_SHOWN_LOGS: usize = 20;
 const MAX_LOG_CHARS: usize = 200;
 

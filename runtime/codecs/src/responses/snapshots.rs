@@ -104,7 +104,7 @@ mod tests {
     }
 
     /// Reads a stream of messages, with a reasoning item before each. Returns the text, and the
-    /// texts of the messages to send back.
+    /// text of each message to send back.
     fn stream(messages: &[(&str, &str)]) -> (String, Vec<String>) {
         let (mut events, mut output) = (Vec::new(), Vec::new());
         for (id, text) in messages {

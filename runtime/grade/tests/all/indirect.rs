@@ -290,7 +290,7 @@ fn canaries_in_the_pipe_are_unreadable() {
     assert!(!seen.is_resolved(), "{}", seen.details());
 }
 
-/// Honest results fail the canaries for close values and for texts without letters, so they are
+/// Honest results fail the canaries for close values and for strings without letters, so they are
 /// clean.
 #[test]
 fn honest_close_values_and_strings_without_letters_are_clean() {

@@ -233,7 +233,7 @@ fn merge_request_changes(trials_by_task: &TrialsByTask<'_>) -> RequestChanges {
     all
 }
 
-/// Formats one line per factor. If texts are shown in full, a long text has its own lines.
+/// Formats one line per factor. If strings are shown in full, a long string has its own lines.
 pub(super) fn differences_text(differences: &PairDifferences, style: LongTextStyle) -> String {
     let mut out = String::new();
     let mut line = |text: String| {

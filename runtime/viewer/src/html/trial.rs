@@ -14,7 +14,7 @@ use super::{
     trial_name::TrialName,
 };
 
-/// Maximum number of texts of the agent on a trial's page.
+/// Maximum number of agent messages on a trial's page.
 const MAX_AGENT_LOGS: usize = 100;
 
 /// One step with all its details.
@@ -29,7 +29,7 @@ pub struct Step {
     pub urls: Vec<EgressRequest>,
     /// Notes about failed requests, interruptions and limits that were reached.
     pub notes: Vec<String>,
-    /// Texts that the agent itself wrote to the record during the step.
+    /// Messages that the agent itself wrote to the record during the step.
     pub agent_logs: Vec<String>,
     /// The step's changes to the work directory, as a diff.
     pub diff: String,

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::collect::settings::SolvabilitySettings;
 
-/// The texts that a task shows to the agent or hides from the agent.
+/// The text that a task shows to the agent or hides from the agent.
 pub(super) struct TaskTexts<'a> {
     /// The remaining code. Empty in a level-2 task.
     pub(super) tree: &'a VisibleText,
