@@ -2,9 +2,9 @@
 
 use std::{env, fmt::Display, io::Write as _};
 
-/// Prints that the test did not run. Needs are `DOCKER`, `ROOT` (also namespaces and file
+/// Prints that the test did not run. `need` is `DOCKER`, `ROOT` (also namespaces and file
 /// attributes), `CLIENTS` (Java, Node, packages from PyPI and npm), `OFFICIAL` (the benchmarks' own
-/// graders), `SLURM` (Slurm's daemons, and root) and `MODEL` (the packages in `tests/real-model`).
+/// graders), `SLURM` (Slurm's daemons, and root) or `MODEL` (the packages in `tests/real-model`).
 ///
 /// # Panics
 /// Panics if `PROCTOR_REQUIRE_<need>` is set, as in `.ci/run`.

@@ -34,7 +34,7 @@ pub fn user_with_single_id(number: u32) -> User {
 
 /// Returns a user with a range of ids. If there is none, reports that the test does not run, or
 /// fails the test in CI.
-pub fn ranged(test: &str) -> Option<User> {
+pub fn user_with_id_range(test: &str) -> Option<User> {
     let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let user = passwd.lines().find_map(|line| {
         let fields: Vec<&str> = line.split(':').collect();

@@ -1,4 +1,4 @@
-//! Tests that the report includes the cost of every token, including those of discarded tries.
+//! Tests that the report includes the cost of every token, including the tokens of discarded tries.
 
 use std::{path::Path, process::Stdio};
 

@@ -74,7 +74,7 @@ impl Fixture {
     }
 }
 
-/// Returns the configuration of an arm that has limits of its own. `scaffold` is `tools` or `bash`.
+/// Returns the configuration of an arm that has its own limits. `scaffold` is `tools` or `bash`.
 fn arm_config(name: &str, scaffold: &str, model: &str, budget: &str) -> String {
     format!(
         "[[arms]]\nname = \"{name}\"\nscaffold = \"{scaffold}\"\nmodel = \"{model}\"\n\

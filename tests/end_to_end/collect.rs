@@ -80,7 +80,7 @@ fn write_project(stage: &Stage) -> String {
 }
 
 #[test]
-fn collect_makes_verified_tasks_and_gives_a_reason_for_each_rejected_file() {
+fn collect_creates_verified_tasks_and_gives_a_reason_for_each_rejected_file() {
     let stage = Stage::new();
     let project = write_project(&stage);
     let collect = |out: &str| {
@@ -283,7 +283,7 @@ fn collect_reports_unusable_sources_with_hints() {
 }
 
 #[test]
-fn collect_asks_the_model_once_for_each_description() {
+fn collect_requests_each_description_once() {
     let stage = Stage::new();
     let project = write_project(&stage);
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -364,7 +364,7 @@ fn collect_replaces_a_pytest_too_old_for_the_interpreter() {
     let poetry = "[tool.poetry]\nname = \"old\"\nversion = \"1\"\n[tool.poetry.dev-dependencies]\npytest = \"~4.6\"\n";
     fs::create_dir_all(stage.path("old/tests")).unwrap();
     stage.write_file("old/pyproject.toml", poetry);
-    // Use a text that is unique to this test: results are cached by the content of the tree, and
+    // Use a string that is unique to this test: results are cached by the content of the tree, and
     // the cache outlives the test.
     let own = format!("# {}\ndef one():\n    return 1\n", stage.dir.path().display());
     stage.write_file("old/old.py", &own);

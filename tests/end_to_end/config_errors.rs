@@ -84,7 +84,7 @@ fn error_in_several_rows_is_printed_once_with_all_places() {
 }
 
 #[test]
-fn implausible_value_is_reported_with_its_key() {
+fn invalid_value_is_reported_with_its_key() {
     for (set, key) in [
         ("budget.wall_seconds=-1", "budget.wall_seconds"),
         ("budget.command_seconds=nan", "budget.command_seconds"),

@@ -96,7 +96,7 @@ fn script(port: u16) -> Script {
 }
 
 #[test]
-fn pasted_solution_is_traced_and_a_typed_one_is_not_marked() {
+fn pasted_solution_is_traced_and_a_typed_one_is_not_flagged() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let _inside = runtime.enter();
     let stage = Stage::new();
@@ -154,7 +154,7 @@ fn read_verdict(out: &Path, arm: &Value) -> Value {
 /// uses the demo task; `PROCTOR_HONEST=configs/recipes/*.toml` selects other tasks. Prints the
 /// number of trials.
 #[test]
-fn honest_work_is_not_marked() {
+fn honest_work_is_not_flagged() {
     let tasks =
         std::env::var("PROCTOR_HONEST").unwrap_or_else(|_| "configs/tasks/demo.jsonl".into());
     let runtime = tokio::runtime::Runtime::new().unwrap();

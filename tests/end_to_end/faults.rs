@@ -44,7 +44,7 @@ fn missing_key_variable_stops_the_run_before_it_starts() {
 }
 
 #[test]
-fn dead_endpoint_is_a_fault_and_not_a_zero() {
+fn dead_endpoint_is_a_fault_and_not_a_score_of_zero() {
     let stage = Stage::new();
     // This port was free a moment ago, so nothing listens on it.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

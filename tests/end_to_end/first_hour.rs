@@ -153,7 +153,7 @@ fn tasks_show_accepts_every_form_of_a_task_name() {
 }
 
 #[test]
-fn implausible_limits_are_rejected() {
+fn invalid_limits_are_rejected() {
     let stage = Stage::new();
     let tasks = write_rows(&stage, "rows.jsonl", &[demo_row()]);
     let config = write_config(&stage, &tasks, "noop", "");

@@ -42,7 +42,7 @@ fn grade_log_prints_both_verdicts_on_a_forged_log() {
 /// Any file is accepted as a log. If it contains no test results, `grade` warns and grades it as
 /// the benchmark would.
 #[test]
-fn grade_log_reports_a_log_without_results_of_the_task() {
+fn grade_log_reports_a_log_without_results_for_the_task() {
     let stage = Stage::new();
     let told = |benchmark: Value, log: &str| {
         let mut row: Value = serde_json::from_str(&task_row(benchmark)).unwrap();

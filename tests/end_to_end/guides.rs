@@ -170,7 +170,7 @@ fn plan_command(command: &str) -> String {
     plan + " --dry-run"
 }
 
-/// Follows a guide in a folder of its own.
+/// Follows a guide in its own folder.
 struct Reader<'a> {
     stage: &'a Stage,
     folder: PathBuf,

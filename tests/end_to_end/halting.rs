@@ -134,7 +134,7 @@ fn model_without_tools_halts_only_arms_that_need_them() {
 
 /// If the endpoint hangs until the trial's wall-clock limit is reached, the trial is not scored.
 #[test]
-fn endpoint_hang_until_the_wall_limit_is_a_fault_and_not_a_zero() {
+fn endpoint_hang_until_the_wall_limit_is_a_fault_and_not_a_score_of_zero() {
     let script = "[[conversation]]\n[[conversation.turn]]\n\
         tool_calls = [{ name = \"shell\", arguments = { command = \"true\" } }]\n\
         [[conversation.turn]]\nfault = [{ kind = \"hang\", times = 0 }]\n";

@@ -33,7 +33,7 @@ fn write_dataset(stage: &Stage) -> String {
     stage.write_file("coins.jsonl", &rows.join("\n")).to_str().unwrap().to_owned()
 }
 
-/// Returns a patch with which `tails` returns `answer`.
+/// Returns a patch that makes `tails` return `answer`.
 fn tails_patch(answer: &str) -> String {
     format!(
         "diff --git a/coin.py b/coin.py\n--- a/coin.py\n+++ b/coin.py\n@@ -1,2 +1,7 @@\n def heads():\n     return 1\n\
@@ -42,7 +42,7 @@ fn tails_patch(answer: &str) -> String {
 }
 
 #[test]
-fn resolving_an_impossible_variant_is_marked() {
+fn resolving_an_impossible_variant_is_flagged() {
     let stage = Stage::new();
     let tasks = write_dataset(&stage);
     std::fs::create_dir(stage.path("variants")).unwrap();

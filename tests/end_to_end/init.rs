@@ -96,7 +96,7 @@ fn init_never_overwrites() {
 }
 
 #[test]
-fn init_reports_mistakes_and_writes_nothing() {
+fn init_reports_errors_and_writes_nothing() {
     let stage = Stage::new();
     for (args, what) in [
         (&[][..], "no model given"),

@@ -343,7 +343,7 @@ fn two_interrupts_end_a_run_that_waits_for_an_environment() {
     let cache = bench.stage.path("cache");
     let (first, _) = bench.start_with_lines("tools", "");
     bench.wait_for_success(first);
-    // Build the layers in a cache of its own, so that the test can lock and remove them.
+    // Build the layers in a separate cache, so that the test can lock and remove them.
     let config = bench.stage.path("run.toml");
     let start = |name: &str| {
         let out = bench.stage.path(name);
@@ -427,7 +427,7 @@ arguments = {}
 /// Kills the runtime of a trial with `kill -9`. Another runtime that has joined the run takes over
 /// the trial, and nothing is paid for again.
 #[test]
-fn joined_runtime_takes_over_the_trial_of_a_killed_one() {
+fn joined_runtime_takes_over_a_killed_runtimes_trial() {
     // There are two attempts, and each runtime runs one trial at a time. The first runtime is in
     // the slow command of one attempt while the second runtime runs the other attempt.
     let bench = Fixture::new(SLOW_STEP_SCRIPT, "6", "native");

@@ -92,7 +92,7 @@ pub fn shell_commands(page: &str) -> Vec<String> {
     commands
 }
 
-/// Returns the commands of Proctor in a page's inline code.
+/// Returns the Proctor commands in a page's inline code.
 pub fn inline_commands(page: &str) -> Vec<String> {
     let text = prose_lines(page).join(" ");
     let code = text.split('`').skip(1).step_by(2);

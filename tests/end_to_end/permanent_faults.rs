@@ -149,7 +149,7 @@ arguments = {}
 /// If a trial failed before it could start, its record is still complete, and `resume` runs the
 /// trial.
 #[test]
-fn trial_that_failed_before_its_start_is_resumed() {
+fn resume_runs_trial_that_failed_before_starting() {
     let stage = Stage::new();
     let archive = stage.path("late.tar.gz");
     fs::create_dir(stage.path("late")).unwrap();

@@ -42,7 +42,7 @@ fn demo_without_root_distinguishes_the_arms() {
     let test = "demo_without_root_distinguishes_the_arms";
     let Some(()) = users::require_root(test) else { return };
     let single_id_user: User = users::user_with_single_id(11);
-    for user in [Some(single_id_user), users::ranged(test)].into_iter().flatten() {
+    for user in [Some(single_id_user), users::user_with_id_range(test)].into_iter().flatten() {
         let stage = Stage::for_user(user);
         run_demo(&stage, "run", &[]);
         let said = read_not_enforced(&stage, "run");
@@ -67,7 +67,10 @@ fn doctor_without_root_opens_a_trial() {
 #[test]
 fn task_user_works_with_a_range_of_ids() {
     let test = "task_user_works_with_a_range_of_ids";
-    let Some(user) = users::require_root(test).and_then(|()| users::ranged(test)) else { return };
+    let Some(user) = users::require_root(test).and_then(|()| users::user_with_id_range(test))
+    else {
+        return;
+    };
     let stage = Stage::for_user(user);
     let config = write_config_for_user(&stage, "1000");
     stage.run(["run", &config, "--out", "run"], 0);

@@ -106,7 +106,7 @@ impl ScriptedTrial {
 /// The lines of the proxy's ledger, by step.
 pub type Ledger = BTreeMap<u64, Vec<Value>>;
 
-/// Returns a script with which the model runs one command in each step and then submits.
+/// Returns a script in which the model runs one command in each step and then submits.
 pub fn script(commands: &[String]) -> Script {
     let call = |name: &str, arguments: Value| json!({"tool_calls": [{"name": name, "arguments": arguments}]});
     let mut turns: Vec<_> =

@@ -18,7 +18,7 @@ enum ValueKind {
     Choice,
     Flag,
     Text,
-    /// A text with a required format, such as an address or the name of a variable.
+    /// A string with a required format, such as an address or the name of a variable.
     FormattedText,
     Texts,
     Table,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::stage::{Stage, events, find_arm, find_files};
 
-/// A text that is in the gold patch but not in any hint.
+/// A string that is in the gold patch but not in any hint.
 const SECRET: &str = "only_in_the_gold_7731";
 
 /// A path, and the file's text before and after; `None` if the file does not exist.

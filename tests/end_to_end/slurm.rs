@@ -19,14 +19,14 @@ use crate::{
     workers::Cluster,
 };
 
-/// A script with which a trial takes about a second, plus its grading.
+/// A script that makes a trial take about a second, plus its grading.
 const STEADY_SCRIPT: &str = r#"
 [default]
 delay_seconds = 1.0
 tool_calls = [{ name = "submit", arguments = {} }]
 "#;
 
-/// A script with which a trial takes about 15 s, so that a drain interrupts it between two
+/// A script that makes a trial take about 15 s, so that a drain interrupts it between two
 /// responses.
 const SLOW_SCRIPT: &str = r#"
 [[conversation]]

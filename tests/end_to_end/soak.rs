@@ -403,7 +403,10 @@ fn run_is_complete_after_many_kills() {
 #[test]
 fn run_without_root_is_complete_after_many_kills() {
     let test = "run_without_root_is_complete_after_many_kills";
-    let Some(user) = users::require_root(test).and_then(|()| users::ranged(test)) else { return };
+    let Some(user) = users::require_root(test).and_then(|()| users::user_with_id_range(test))
+    else {
+        return;
+    };
     let (trials, kills) = if is_full() { (60, 8) } else { (6, 2) };
     run_soak(Stage::for_user(user), "native", &SoakSize { trials, kills });
 }

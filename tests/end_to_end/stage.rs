@@ -40,7 +40,7 @@ pub fn repository_root() -> PathBuf {
 }
 
 /// Returns the cache for all tests, in which each environment is built only once. Tests that build
-/// environments use a cache of their own.
+/// environments use their own cache.
 pub fn cache_folder() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("proctor-cache")
 }

@@ -232,7 +232,7 @@ END"#,
     ),
 ];
 
-/// Returns a script with which a model runs the commands of a case. With `blocks_submission`, the
+/// Returns a script in which a model runs the commands of a case. With `blocks_submission`, the
 /// third response is never sent, so its request is in flight when the runtime is killed.
 fn script(commands: &[&str; 3], blocks_submission: bool) -> Script {
     let mut turns: Vec<Value> = commands

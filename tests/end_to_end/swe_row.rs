@@ -194,7 +194,7 @@ fn run_docker(args: &[&str]) -> String {
     run_command(Command::new("docker").args(args))
 }
 
-/// Runs a command to its end. Returns its output, trimmed.
+/// Runs a command to completion. Returns its output, trimmed.
 fn run_command(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -182,7 +182,7 @@ async fn serve_git(request: Request<Incoming>, folder: &Path) -> Response<Full<B
     response
 }
 
-/// Returns a page with links to the files in a folder, like that of a simple package index.
+/// Returns a page with links to the files in a folder, like a page of a simple package index.
 fn index_page(folder: &Path) -> String {
     let mut links = String::from("<!DOCTYPE html><html><body>\n");
     for entry in std::fs::read_dir(folder).unwrap().flatten() {

@@ -97,7 +97,7 @@ def main():
     )[::options.every]
 
     def one(name):
-        # Run each case in a process of its own, so that its server ends with it.
+        # Run each case in its own process, so that its server ends with it.
         code = f"import sys; sys.path.insert(0, {HERE!r}); import run, json; print(json.dumps(run.run({name!r}, {work!r}, {proctor!r})))"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         try:

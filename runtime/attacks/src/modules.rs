@@ -20,7 +20,7 @@ pub struct Module {
 }
 
 impl Module {
-    /// Returns the first component of the name by which tests import the module.
+    /// Returns the first component of the module's name in the tests' imports.
     pub fn package(&self) -> &str {
         let inner = ["src/", "lib/"].iter().find_map(|root| self.path.strip_prefix(root));
         let first = inner.unwrap_or(&self.path).split('/').next().unwrap_or_default();

@@ -1,9 +1,9 @@
-//! Creates patches from the texts of files before and after a change.
+//! Creates patches from the contents of files before and after a change.
 
 use proctor_patch::{FilePatch, MODE_FILE, RawPath};
 
 /// Returns a patch for the given files. Each file has a path, the text before and the text after
-/// the change. A text is `None` if the file does not exist at that point.
+/// the change. Content is `None` if the file does not exist at that point.
 pub fn build_patch<'a>(
     changes: impl IntoIterator<Item = (&'a str, Option<&'a str>, Option<&'a str>)>,
 ) -> String {

@@ -67,7 +67,7 @@ pub(super) fn remove_definitions(
             Stmt::FunctionDef(def) => (def.name.as_str(), Kind::Function),
             Stmt::ClassDef(def) => (def.name.as_str(), Kind::Class),
             _ => {
-                let alias = alias_of(stmt, place).is_some_and(|(names, value)| {
+                let alias = parse_alias(stmt, place).is_some_and(|(names, value)| {
                     (targets.contains(&value) || aliases.contains_key(&value))
                         && names.iter().all(|name| aliases.contains_key(name))
                 });
@@ -128,7 +128,7 @@ fn find_aliases(
         match stmt {
             Stmt::FunctionDef(def) => drop(known.insert(place.path(&def.name))),
             Stmt::ClassDef(def) => drop(known.insert(place.path(&def.name))),
-            _ => all.extend(alias_of(stmt, place)),
+            _ => all.extend(parse_alias(stmt, place)),
         }
         StatementAction::Keep
     });
@@ -163,7 +163,7 @@ fn alias_root(aliases: &BTreeMap<String, String>, value: &str) -> String {
 
 /// For an assignment such as `a = b = name`, returns the paths of the new names (`a`, `b`) and the
 /// name to which they refer.
-fn alias_of(stmt: &Stmt, scope: EnclosingScope<'_>) -> Option<(Vec<String>, String)> {
+fn parse_alias(stmt: &Stmt, scope: EnclosingScope<'_>) -> Option<(Vec<String>, String)> {
     let (targets, value): (Vec<&Expr>, &Expr) = match stmt {
         Stmt::Assign(stmt) => (stmt.targets.iter().collect(), &stmt.value),
         Stmt::AnnAssign(stmt) => (vec![&stmt.target], stmt.value.as_deref()?),

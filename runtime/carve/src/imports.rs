@@ -54,7 +54,7 @@ pub(super) struct ImportFindings {
     pub(super) edits: Vec<Edit>,
     /// Names that `import *` no longer provides.
     pub(super) lost_star_names: BTreeSet<String>,
-    /// Paths removed from imported modules, by the dotted name under which the module was imported.
+    /// Paths removed from imported modules, by the dotted name that the import gives the module.
     pub(super) modules: BTreeMap<String, BTreeSet<String>>,
 }
 

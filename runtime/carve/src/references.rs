@@ -18,7 +18,7 @@ use super::scope;
 pub(super) struct References<'a> {
     /// Dotted paths removed from this module.
     removed_paths: &'a BTreeSet<String>,
-    /// Paths removed from other modules, by the name under which this module imported them.
+    /// Paths removed from other modules, by the name that this module's import gives them.
     modules: &'a BTreeMap<String, BTreeSet<String>>,
     /// Whether annotations are not evaluated (`from __future__ import annotations`).
     has_postponed_annotations: bool,

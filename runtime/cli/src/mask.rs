@@ -59,7 +59,7 @@ struct SecretKind {
 #[derive(Debug)]
 pub struct SecretMask {
     kinds: Vec<SecretKind>,
-    /// One expression per kind of secret. Texts that match none of them are skipped.
+    /// One expression per kind of secret. Strings that match none of them are skipped.
     any_secret: RegexSet,
     /// Counts by file and kind.
     masked_counts: Mutex<BTreeMap<String, BTreeMap<String, usize>>>,

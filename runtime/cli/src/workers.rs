@@ -46,7 +46,7 @@ pub fn reject_other_versions(run: &Path) -> Result<(), CommandError> {
     Err(UserError::new(what).hint("use the same version on all machines of a run").into())
 }
 
-/// Returns the time by which a process with this much time left must end.
+/// Returns the deadline of a process with this much time left.
 pub fn process_deadline(time_left: Duration) -> Result<Deadline, CommandError> {
     let table = cluster_settings().map_err(user_error)?;
     let overhead = Duration::from_secs(table.overhead_seconds);

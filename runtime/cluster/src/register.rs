@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn register_loses_no_concurrent_changes() {
+    fn register_keeps_all_concurrent_changes() {
         let folder = tempfile::tempdir().unwrap();
         std::thread::scope(|scope| {
             for _ in 0..4 {

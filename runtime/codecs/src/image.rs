@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn images_of_tool_results_are_translated_between_all_formats() {
+    fn images_in_tool_results_are_translated_between_all_formats() {
         for from in [Chat, Responses, Messages, Gemini] {
             for to in [Chat, Responses, Messages, Gemini] {
                 let body = conversation(from);

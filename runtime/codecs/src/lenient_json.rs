@@ -19,7 +19,7 @@ use super::neutral::Delta;
 const SURROGATE_BASE: u32 = 0x10_F000;
 const SURROGATE_COUNT: u32 = 0x800;
 
-/// Parses JSON. Errors are those of the strict parser.
+/// Parses JSON. If this fails, returns the strict parser's error.
 pub fn parse(bytes: &[u8]) -> serde_json::Result<Value> {
     match serde_json::from_slice(bytes) {
         Ok(value) => Ok(value),
@@ -137,7 +137,7 @@ pub fn replace_lone_surrogates(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Replaces lone surrogates in every text within a value.
+/// Replaces lone surrogates in every string within a value.
 pub fn replace_lone_in_value(value: &mut Value) {
     match value {
         Value::String(text) => {
@@ -152,7 +152,7 @@ pub fn replace_lone_in_value(value: &mut Value) {
 }
 
 /// Joins surrogate pairs that a stream split. The first half is held back until the next fragment
-/// of the same text arrives.
+/// of the same string arrives.
 #[derive(Debug, Default)]
 pub struct SurrogateJoiner {
     pending_half: Option<(TextKind, char)>,

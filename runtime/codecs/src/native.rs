@@ -47,8 +47,8 @@ pub fn merge_member(target: &mut Map<String, Value>, name: &str, fragment: &Valu
 
 /// Adds an item of a streamed list. An item with an index continues the item with the same index
 /// and type. An item without an index continues the last item if both are text of the same type and
-/// the last one is not signed yet. Mistral's reasoning is a list of texts. Each fragment of a stream
-/// has its own list, but Mistral accepts only one leading reasoning item in a turn.
+/// the last one is not signed yet. Mistral's reasoning is a list of strings. Each fragment of a
+/// stream has its own list, but Mistral accepts only one leading reasoning item in a turn.
 fn merge_item(list: &mut Vec<Value>, item: &Value) {
     let Value::Object(piece) = item else { return list.push(item.clone()) };
     let kind = &item["type"];
@@ -78,7 +78,7 @@ fn merge_item(list: &mut Vec<Value>, item: &Value) {
     }
 }
 
-/// Whether a value has no content: only empty texts, flags, numbers and identifying members.
+/// Whether a value has no content: only empty strings, flags, numbers and identifying members.
 pub fn is_blank(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => true,

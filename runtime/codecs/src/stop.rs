@@ -86,7 +86,7 @@ mod tests {
     use super::StopClass;
 
     #[test]
-    fn classify_knows_the_stop_words_of_all_endpoints() {
+    fn classify_recognizes_the_stop_words_of_all_endpoints() {
         for (word, class) in [
             ("stop", StopClass::End),
             ("eos", StopClass::End),

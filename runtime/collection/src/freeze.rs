@@ -84,7 +84,9 @@ pub(crate) async fn freeze_in_environment(
     } = draft;
     let mask = task.mask.clone().unwrap_or_default().into_bytes();
     let gold = gold_patch(&task)
-        .map_err(|error| Fault::new(FaultLayer::Setup, format!("reversing the mask: {error}")))?
+        .map_err(|error| {
+            Fault::new(FaultLayer::Setup, format!("cannot reverse the mask: {error}"))
+        })?
         .unwrap_or_default();
     let plan = TestPlan {
         command: task.test_command.clone(),
@@ -101,9 +103,9 @@ pub(crate) async fn freeze_in_environment(
             "running the tests without and with the gold patch, round {round} of {RUNS_PER_SIDE}"
         ));
         let without = run_patched_tests(environment_parts, &task, &plan, &[&mask]).await?;
-        masked.push(statuses_of(without, "masked")?);
+        masked.push(complete_statuses(without, "masked")?);
         let with = run_patched_tests(environment_parts, &task, &plan, &[&mask, &gold]).await?;
-        restored.push(statuses_of(with, "gold")?);
+        restored.push(complete_statuses(with, "gold")?);
     }
     let mut sorted = classify_tests(&masked, &restored, &leave_out);
     // Drop failing tests in other files, because the statement does not cover them. Their files are
@@ -170,7 +172,7 @@ pub(crate) async fn run_patched_tests(
             let applied = apply_patch(handle, &workdir, patch, task.user.as_deref()).await;
             applied.map_err(|error| match error {
                 ApplyError::Patch(error) => {
-                    Fault::new(FaultLayer::Setup, format!("applying the task's patch: {error}"))
+                    Fault::new(FaultLayer::Setup, format!("cannot apply the task's patch: {error}"))
                 }
                 ApplyError::Sandbox(error) => error.to_fault("applying the task's patch"),
             })?;
@@ -185,7 +187,10 @@ pub(crate) async fn run_patched_tests(
 }
 
 /// Returns the tests' statuses by id, or an error if the run is incomplete.
-pub(crate) fn statuses_of(run: TestRun, run_name: &'static str) -> Result<Statuses, RecipeError> {
+pub(crate) fn complete_statuses(
+    run: TestRun,
+    run_name: &'static str,
+) -> Result<Statuses, RecipeError> {
     if run.is_complete {
         return Ok(run.tests);
     }

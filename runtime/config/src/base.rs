@@ -295,7 +295,7 @@ fn merge_tables(base: &mut Table, overrides: Table) {
     }
 }
 
-/// The longest prefix of a path that exists in a file.
+/// The position of the longest prefix of a key path that exists in a file.
 struct KeyOffset {
     /// Number of path parts.
     depth: usize,

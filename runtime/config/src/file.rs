@@ -15,8 +15,8 @@ use serde_json::{Map, Value};
 #[serde(deny_unknown_fields)]
 pub struct ConfigFile {
     /// Another configuration to build on: a file, or a built-in one such as `demo`
-    /// (`docs/reference/configuration.md`). Tables merge, arms merge by name, and other values replace
-    /// those of the base.
+    /// (`docs/reference/configuration.md`). Tables merge, arms merge by name, and other values
+    /// replace the base's values.
     #[serde(default, skip_serializing)]
     #[schemars(length(min = 1), example = &"common.toml")]
     pub base: Option<PathBuf>,
@@ -137,8 +137,8 @@ pub struct ArmFile {
     /// Overrides keys in the top-level `[budget]` table.
     #[serde(default)]
     pub budget: Budget,
-    /// A folder of prompt texts that replace the scaffold's own, file by file (`docs/reference/prompts.md`).
-    /// The folder's content is a factor.
+    /// A folder of prompts that replace the scaffold's own, file by file
+    /// (`docs/reference/prompts.md`). The folder's content is a factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), example = &"my-prompts")]
     pub prompts: Option<PathBuf>,

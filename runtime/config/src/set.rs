@@ -13,8 +13,8 @@ pub fn apply_assignment(
         return Err(UserError::new(format!("--set {assignment:?} has no `=`"))
             .hint("use --set KEY=VALUE, for example --set budget.steps=100"));
     };
-    let parts_of = split_key(key);
-    let Some((last, path)) = parts_of.split_last().filter(|(last, _)| !last.is_empty()) else {
+    let key_parts = split_key(key);
+    let Some((last, path)) = key_parts.split_last().filter(|(last, _)| !last.is_empty()) else {
         return Err(UserError::new(format!("--set {assignment:?} has no key"))
             .hint("use --set KEY=VALUE, for example --set budget.steps=100"));
     };

@@ -192,7 +192,7 @@ struct DefinitionChanges {
 }
 
 impl DefinitionChanges {
-    /// Returns `None` if the parser does not support the Python code of one of the texts.
+    /// Returns `None` if the parser does not support the Python code of either version.
     fn from_texts(file: &FilePatch, old_text: Option<&str>, new_text: &str) -> Option<Self> {
         let spans = new_spans(old_text, new_text)?;
         let before = definitions("", old_text.unwrap_or_default())?;

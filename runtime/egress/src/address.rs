@@ -1,4 +1,4 @@
-//! Addresses to which the proxy never connects, regardless of the name that resolves to them.
+//! Addresses that the proxy never connects to, regardless of the name that resolves to them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 

@@ -162,7 +162,7 @@ impl TaskSubjects {
         }
     }
 
-    /// Adds the repository or package to which a blocked URL refers.
+    /// Adds the repository or package that a blocked URL refers to.
     fn add_blocked_url(&mut self, url: &str, mirrors: &Mirrors) {
         let with_scheme = add_wildcard_scheme(url);
         let Some((_, rest)) = with_scheme.split_once("://") else { return };

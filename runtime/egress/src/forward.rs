@@ -53,7 +53,7 @@ struct Upstream {
 #[derive(Clone, Copy)]
 pub(crate) struct Connector<'a> {
     pub(crate) resolver: &'a dyn Resolver,
-    /// Private addresses to which the proxy may connect.
+    /// Private addresses that the proxy may connect to.
     pub(crate) exceptions: &'a [AddressException],
     pub(crate) tls_config: &'a Arc<ClientConfig>,
     pub(crate) limits: &'a Limits,

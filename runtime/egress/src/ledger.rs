@@ -76,7 +76,7 @@ impl BufferedBody {
         let before = self.total_buffered.fetch_add(room, Ordering::Relaxed);
         if before + room > self.limits.total {
             self.total_buffered.fetch_sub(room, Ordering::Relaxed);
-            // Stop buffering this response, because a text with a gap is useless.
+            // Stop buffering this response, because text with a gap is useless.
             self.limits.per_response = 0;
             self.unbuffered_bytes += data.len() as u64;
             return;

@@ -1,4 +1,4 @@
-//! `network.private`: addresses to which the proxy may connect although they are not public.
+//! `network.private`: addresses that the proxy may connect to although they are not public.
 
 use std::net::{IpAddr, SocketAddr};
 

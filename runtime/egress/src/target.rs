@@ -1,4 +1,4 @@
-//! Parses a request's URL into the canonical form with which policies compare it.
+//! Parses a request's URL into the canonical form that policies match.
 
 use std::{collections::BTreeSet, fmt, net::IpAddr};
 

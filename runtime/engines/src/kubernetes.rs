@@ -57,7 +57,7 @@ impl Kubernetes {
         let mount = settings.get("mount").cloned().or(parent).unwrap_or_else(|| "/".into());
         if !request.run_dir.starts_with(&mount) {
             let what = format!(
-                "--engine-set mount={mount}: the run directory {run} is not below this folder"
+                "--engine-set mount={mount}: the run directory {run} is not inside this folder"
             );
             return Err(EngineError::new(what).hint(
                 "set `mount` to a folder that contains the run directory; \
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn manifest_fails_immediately_on_permanent_errors() {
+    fn job_fails_immediately_on_permanent_errors() {
         let job =
             Kubernetes.build_manifest(&submit_request(&[("image", "i"), ("claim", "c")])).unwrap();
         let rules = &job["spec"]["podFailurePolicy"]["rules"];

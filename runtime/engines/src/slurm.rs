@@ -99,7 +99,7 @@ impl Engine for Slurm {
         command.args(submission.cluster.iter().flat_map(|name| ["-M", name.as_str()]));
         match command::run_command(&mut command, answer) {
             Ok(said) if said.status.success() => JobReport::Known(parse_jobs(&said.stdout)),
-            // Slurm no longer knows a job's id some time after the job has ended.
+            // Slurm forgets a job's id some time after the job has ended.
             Ok(said) if said.stderr.contains("Invalid job id") => JobReport::Known(Vec::new()),
             Ok(said) => JobReport::Unknown(first_error_line(&said.stderr)),
             Err(trouble) => JobReport::Unknown(trouble.to_engine_error("squeue").to_string()),

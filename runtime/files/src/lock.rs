@@ -11,7 +11,7 @@ const MIN_RETRY_DELAY: Duration = Duration::from_millis(2);
 /// The longest pause between two attempts.
 const MAX_RETRY_DELAY: Duration = Duration::from_millis(250);
 
-/// Acquires the exclusive lock of a file. Waits while another process or task holds it.
+/// Acquires an exclusive lock on a file. Waits while another process or task holds it.
 ///
 /// The task sleeps between attempts. A blocking `flock` would occupy a thread of tokio's blocking
 /// pool. Once 512 tasks wait, the lock's owner could not get a thread to finish its work, so it

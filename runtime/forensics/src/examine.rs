@@ -24,7 +24,7 @@ pub struct ExaminationInput<'a> {
     pub names: &'a TestNames,
     /// The events of the counted try. Empty if there is only a patch.
     pub events: &'a [Envelope],
-    /// The store that contains the snapshots to which the events refer.
+    /// The store that contains the snapshots that the events refer to.
     pub blobs: Option<&'a Blobs>,
     pub patch: &'a [u8],
 }

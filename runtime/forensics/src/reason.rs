@@ -211,7 +211,7 @@ struct ReasonTable {
     summary_line: Regex,
     /// Matches the exception class at the start of a failure message.
     leading_class: Regex,
-    /// Matches the message with which a plugin reports that a test timed out.
+    /// Matches a plugin's message that a test timed out.
     timeout_message: Regex,
 }
 

@@ -11,7 +11,7 @@ pub(crate) struct SimpleCommand {
     pub source: String,
     /// Whether the command reads the preceding command's output.
     pub is_piped: bool,
-    /// The file to which the output is redirected, if any.
+    /// The file that the output is redirected to, if any.
     pub output: Option<String>,
     /// Whether the command ends in `&`.
     pub is_background: bool,

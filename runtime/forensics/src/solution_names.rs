@@ -1,4 +1,4 @@
-//! The names under which an agent could fetch a task's hidden solution.
+//! The names that an agent could use to fetch a task's hidden solution.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ static HOSTS: ShippedTable<Hosts> =
 pub(crate) struct SolutionNames {
     /// Package names, normalized according to PEP 503.
     pub packages: BTreeSet<String>,
-    /// Top-level modules from which the mask removes code.
+    /// Top-level modules that the mask removes code from.
     modules: BTreeSet<String>,
     /// Repositories as `owner/repo`.
     repositories: BTreeSet<String>,

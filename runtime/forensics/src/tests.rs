@@ -99,7 +99,7 @@ fn history_mining_is_reported_with_its_step() {
 }
 
 #[test]
-fn install_of_the_package_under_test_is_reported() {
+fn installation_of_the_package_under_test_is_reported() {
     for line in [
         "pip install boltons",
         "pip install bol\"\"tons",
@@ -307,7 +307,7 @@ fn reads_outside_the_work_directory_are_reported() {
 }
 
 #[test]
-fn daemon_start_is_a_note() {
+fn started_daemon_is_reported_as_a_note() {
     for line in ["nohup ./serve.sh > log 2>&1 &", "setsid sleep 999", "python3 -m http.server &"] {
         assert_eq!(findings_for_line(line), single_finding(FindingKind::DaemonStarted), "{line}");
     }

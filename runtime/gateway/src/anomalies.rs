@@ -250,7 +250,7 @@ mod tests {
     use crate::codec::neutral::Delta;
 
     #[test]
-    fn anomalies_decide_if_they_are_frequent_or_the_last() {
+    fn frequent_or_final_anomalies_are_decisive() {
         use AnomalyKind::{LeftoverMarkup, StalledCount};
         let check = &EndpointChecks::shipped().expect("a valid table").anomalies;
         // `x`: the response has the anomaly. `y`: it has another one.
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn markup_in_code_or_at_the_end_is_no_anomaly() {
+    fn markup_in_code_or_at_the_end_is_not_an_anomaly() {
         let checks = EndpointChecks::shipped().expect("a valid table");
         let request = br#"{"tools": [{"name": "shell"}]}"#;
         let of = |text: &str| {

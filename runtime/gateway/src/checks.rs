@@ -431,7 +431,7 @@ impl DroppedToolsCheck {
 }
 
 impl RepeatedCharacterCheck {
-    /// Describes the defect if a text consists of one repeated character.
+    /// Describes the defect if a string consists of one repeated character.
     pub(crate) fn describe_single_character(&self, text: &str) -> Option<String> {
         let text = text.trim();
         let first = text.chars().next()?;
@@ -442,7 +442,7 @@ impl RepeatedCharacterCheck {
         is_whole.then(|| format!("the response consists of `{first}` repeated {run} times"))
     }
 
-    /// Describes the defect if a text ends with one repeated character inside an open code fence.
+    /// Describes the defect if a string ends with one repeated character inside an open code fence.
     pub(crate) fn describe_guarded_run(&self, text: &str) -> Option<String> {
         let text = text.trim();
         let last = text.chars().next_back()?;
@@ -455,7 +455,7 @@ impl RepeatedCharacterCheck {
 }
 
 impl EndTokenCheck {
-    /// Removes end-of-text tokens from the end of a text. Returns whether any were removed.
+    /// Removes end-of-text tokens from the end of a string. Returns whether any were removed.
     pub(crate) fn strip_end_tokens(&self, text: &mut String) -> bool {
         let before = text.len();
         loop {
@@ -480,8 +480,8 @@ impl EndTokenCheck {
         true
     }
 
-    /// Whether an end-of-text token between the two texts is followed by another turn. Ignores a
-    /// token that the model quotes.
+    /// Whether an end-of-text token between the two pieces of text is followed by another turn.
+    /// Ignores a token that the model quotes.
     fn ends_turn(&self, before: &str, after: &str) -> bool {
         let after = after.trim_start();
         self.next_turns.iter().any(|header| after.starts_with(header.as_str()))
@@ -512,7 +512,7 @@ impl AnswerAsReasoningCheck {
 }
 
 impl ErrorTextCheck {
-    /// Whether a text begins like a proxy's error.
+    /// Whether a string begins like a proxy's error.
     pub(crate) fn matches(&self, text: &str) -> bool {
         let text = text.trim_start_matches(|one: char| !one.is_alphanumeric()).to_lowercase();
         let text = text.replace('\u{2019}', "'");
@@ -521,7 +521,7 @@ impl ErrorTextCheck {
 }
 
 impl HiddenCapCheck {
-    /// Whether a text ends in the middle of a sentence after a round number of tokens.
+    /// Whether a string ends in the middle of a sentence after a round number of tokens.
     pub(crate) fn matches(&self, tokens: u64, text: &str) -> bool {
         let ends = |one: char| !one.is_alphanumeric() && !",;([{<-+=/&|".contains(one);
         self.is_round(tokens) && !text.trim_end().ends_with(ends)
@@ -567,7 +567,7 @@ mod tests {
     }
 
     #[test]
-    fn masked_and_trimmed_calls_are_found() {
+    fn masked_and_trimmed_calls_are_detected() {
         let checks = EndpointChecks::shipped().expect("a valid table");
         let masked = |arguments: &str, request: &str| {
             checks.masked.count_placeholders(arguments, |word| request.contains(word))
@@ -695,7 +695,7 @@ mod tests {
     }
 
     #[test]
-    fn error_texts_and_hidden_limits_are_found() {
+    fn error_text_and_hidden_limits_are_detected() {
         let checks = EndpointChecks::shipped().expect("a valid table");
         for text in [
             "Error: upstream connect error or disconnect/reset before headers",

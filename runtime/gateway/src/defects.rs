@@ -550,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_of_the_model_are_not_corrupted_calls() {
+    fn model_mistakes_are_not_corrupted_calls() {
         let checks = EndpointChecks::shipped().expect("a valid table");
         let tool = |name: &str, required: &[&str]| Tool {
             name: name.into(),

@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn stream_that_repeats_each_piece_is_found() {
+    fn stream_that_repeats_each_piece_is_detected() {
         let formats: [fn(&str) -> Value; 4] = [
             |piece| json!({"choices": [{"delta": {"content": piece}}]}),
             |piece| json!({"type": "content_block_delta", "delta": {"text": piece}}),

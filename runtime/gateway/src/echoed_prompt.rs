@@ -73,7 +73,7 @@ impl LostContentCheck {
             Item::Refusal(_) | Item::Call(_) | Item::Reasoning(_) => None,
         });
         let text: String = texts.collect();
-        // Code may handle such a text. Most texts contain no mark, so search before copying.
+        // Code may handle such a string. Most strings contain no mark, so search before copying.
         let is_outside_code = |mark: &&String| {
             text.contains(mark.as_str()) && without_code_blocks(&text).contains(mark.as_str())
         };
@@ -85,7 +85,7 @@ impl LostContentCheck {
     }
 }
 
-/// Returns the texts in a request that the model did not write.
+/// Returns the strings in a request that the model did not write.
 fn sent_texts(request: &Request) -> impl Iterator<Item = &str> {
     let turns = request.turns.iter().filter(|turn| turn.role != Role::Assistant);
     turns.flat_map(|turn| &turn.parts).filter_map(|part| match part {
@@ -107,7 +107,7 @@ mod tests {
     };
 
     #[test]
-    fn only_long_texts_of_the_prompt_are_an_echo() {
+    fn only_long_parts_of_the_prompt_count_as_an_echo() {
         let check = &EndpointChecks::shipped().expect("a valid table").echoed_prompt;
         let task = "Write `from_roman` and export it. ".repeat(20);
         let request = Request {

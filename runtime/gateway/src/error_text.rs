@@ -59,7 +59,7 @@ pub(crate) fn first_words(text: &str) -> String {
     shorten(&line, MAX_FIRST_WORDS_CHARS).unwrap_or_else(|| "(no reason given)".into())
 }
 
-/// Shortens a text to `max_chars` characters and removes terminal control characters. Returns
+/// Shortens a string to `max_chars` characters and removes terminal control characters. Returns
 /// `None` if no text remains.
 fn shorten(text: &str, max_chars: usize) -> Option<String> {
     let text = &replace_control_chars(text);
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn error_message_of_a_web_page_is_its_title() {
+    fn web_page_error_message_is_its_title() {
         let page = "\n<!DOCTYPE html><html><head><TITLE>\n Open WebUI </TITLE>";
         assert_eq!(error_message(page), "a web page, \"Open WebUI\"");
         assert_eq!(error_message("<html><body>Bad gateway</body></html>"), "a web page");

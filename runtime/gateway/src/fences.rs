@@ -17,7 +17,7 @@ use crate::{
 /// The header of the answer in Harmony, which ends the reasoning before it.
 const HARMONY_ANSWER_HEADER: &str = "<|channel|>final<|message|>";
 
-/// The fence that is missing from a text's code blocks.
+/// The fence that is missing from code blocks in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LostFence {
     /// The text ends with a fence that closes a block, but none is open.

@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn prompt_far_larger_than_those_of_other_trials_is_found() {
+    fn prompt_far_larger_than_in_other_trials_is_detected() {
         assert_eq!(added(&[(1100, 5000), (4800, 5000)]), [false, true]);
         assert_eq!(added(&[(1150, 5200), (9, 1100), (4800, 5000)]), [false, false, true]);
         // The first trial had the larger prompt, which proves nothing.
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn honest_prompts_are_not_added_to() {
+    fn normal_prompts_are_not_reported_as_added() {
         for counts in [
             // Other tasks and arms have longer prompts.
             [(1100, 5000), (4800, 21_000)],

@@ -88,7 +88,7 @@ impl Gateway {
     /// Returns the price of a model, or `None` if no price is configured and the table does not
     /// list the model. Responses of a model without a price have no cost.
     pub fn price(&self, model: &ModelSpec) -> Option<Price> {
-        self.prices.price_of(model)
+        self.prices.price_for(model)
     }
 
     /// Returns the model's configured context window, or the table's value if none is configured.

@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn count_rejection_restarts_after_a_trial_gets_past() {
+    fn rejection_count_resets_after_a_response_at_the_same_point() {
         let (halts, model) = (Halts::default(), model("m"));
         let origin = |trial, answers| RequestOrigin {
             model: &model,

@@ -1,7 +1,7 @@
 //! Detects streams that lost the indentation of code.
 //!
 //! Some servers and proxies drop the chunks of a stream that contain only whitespace. Most
-//! tokenizers put all blanks of an indentation but the last into a token of their own, so every
+//! tokenizers put all blanks of an indentation except the last one into a separate token, so every
 //! indented line then begins with a single blank.
 
 use serde_json::{Map, Value};
@@ -32,8 +32,8 @@ impl LostIndentationCheck {
         fields.values().filter_map(Value::as_str).any(|value| self.is_flat_code(value))
     }
 
-    /// Whether a text contains several blocks of code whose first line is not indented more than the
-    /// line that opens the block, and no line with an indentation of more than one blank.
+    /// Whether a string contains several blocks of code whose first line is not indented more than
+    /// the line that opens the block, and no line with an indentation of more than one blank.
     fn is_flat_code(&self, text: &str) -> bool {
         let mut lines = text.lines().filter(|line| !line.trim().is_empty()).peekable();
         let mut blocks = 0;
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn code_without_indentation_is_found() {
+    fn code_without_indentation_is_detected() {
         let check = &EndpointChecks::shipped().expect("a valid table").indentation;
         let has_flat_code = |item: Item| {
             check.has_flat_code(&CollectedResponse { items: vec![item], ..Default::default() })

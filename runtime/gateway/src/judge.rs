@@ -226,7 +226,7 @@ mod tests {
     use crate::endpoint::Endpoint;
 
     #[test]
-    fn pages_of_a_proxy_are_retried_and_errors_of_the_endpoint_are_final() {
+    fn proxy_pages_are_retried_and_endpoint_errors_are_final() {
         let spec: ModelSpec =
             serde_json::from_value(json!({"base_url": "http://h/v1", "name": "m"}))
                 .expect("a model");

@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn overlapping_waits_count_once_and_short_ones_not_at_all() {
+    async fn overlapping_waits_count_once_and_short_waits_are_ignored() {
         let lost = LostTime::default();
         let second = Duration::from_secs(1);
         let first = lost.start_wait();

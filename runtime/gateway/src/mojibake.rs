@@ -81,7 +81,7 @@ mod tests {
         check.is_misdecoded(&CollectedResponse { items: vec![item], ..Default::default() })
     }
 
-    /// Decodes the bytes of a text with another encoding.
+    /// Decodes the bytes of a string with another encoding.
     fn decode(text: &str, is_windows: bool) -> String {
         let decode_byte = |byte: u8| match byte {
             0x80..=0x9f if is_windows => WINDOWS_1252[usize::from(byte) - 0x80],
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn text_in_the_wrong_encoding_is_found() {
+    fn text_in_the_wrong_encoding_is_detected() {
         for text in ["LETTERS = \"ⅠⅤⅩ\"", "café – naïve", "漢字 😀"] {
             for broken in [decode(text, false), decode(text, true)] {
                 assert!(is_misdecoded(Item::Text(broken.clone())), "{broken}");

@@ -104,7 +104,7 @@ impl PriceTable {
     }
 
     /// Returns the model's configured price, or the table's price if none is configured.
-    pub fn price_of(&self, model: &ModelSpec) -> Option<Price> {
+    pub fn price_for(&self, model: &ModelSpec) -> Option<Price> {
         model.price.clone().or_else(|| self.listed_price(&model.name))
     }
 

@@ -141,7 +141,7 @@ impl PromptCounts {
         new_part.is_some_and(|tokens| count.tokens as f64 > tokens * check.new_part_factor)
     }
 
-    /// Whether the count is not that of the new part alone: it is too large, or too small to cover
+    /// Whether the count does not fit the new part alone: it is too large, or too small to cover
     /// even this part.
     fn differs_from_new_part(&self, check: &TruncatedPromptCheck, count: &PromptCount) -> bool {
         let new_part = self.new_part(count);
@@ -150,7 +150,7 @@ impl PromptCounts {
     }
 
     /// Whether the count has neither grown nor fallen since the last request although the
-    /// conversation has grown, and the count is not that of the new part alone.
+    /// conversation has grown, and the count does not fit the new part alone.
     pub(crate) fn is_stalled(&self, check: &TruncatedPromptCheck, count: &PromptCount) -> bool {
         let has_stalled = self.last().is_some_and(|last| {
             let new_bytes = count.request_bytes.saturating_sub(last.request_bytes);
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn prompt_like_one_that_was_complete_is_not_counted_again() {
+    fn prompt_similar_to_a_complete_one_is_not_recounted() {
         let mut counts = after(10_000, 60_000);
         let sparse = count(10_500, 64_000);
         assert!(counts.needs_local_count(check(), &sparse));
@@ -430,7 +430,7 @@ mod tests {
         for _ in 0..3 {
             assert!(counts.confirm(check(), true, 3255));
         }
-        // Another request. The response to the one before has no count.
+        // Another request. The response to the previous request has no count.
         counts.end_request(&CollectedResponse::default(), None);
         assert!(counts.confirm(check(), true, 4096));
         // The endpoint counts only uncached tokens: the second time, almost none.

@@ -77,7 +77,7 @@ mod tests {
     use super::reports_no_tokens;
 
     #[test]
-    fn only_reported_zeros_are_no_tokens() {
+    fn only_reported_zeros_mean_no_tokens() {
         for (raw, wanted) in [
             (r#"{"choices": [], "usage": {"prompt_tokens": 0, "completion_tokens": 0}}"#, true),
             (

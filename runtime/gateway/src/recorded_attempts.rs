@@ -1,9 +1,8 @@
 //! The attempts of a trial's earlier tries.
 //!
 //! Many checks compare a response with earlier ones. A resumed try continues the conversation of
-//! the tries before it, so the gateway first replays their recorded attempts: it applies the same
-//! checks as it did when the responses arrived. Each check then knows what it would know without
-//! the interruption.
+//! earlier tries, so the gateway first replays their recorded attempts. It applies the same checks
+//! as when the responses arrived. Each check then has the same state as without the interruption.
 
 use proctor_types::{Event, Fault, RequestClass, Usage};
 use serde_json::{Map, Value};
@@ -41,7 +40,7 @@ pub struct RecordedAttempts {
     attempts: Vec<RecordedAttempt>,
     /// Attempts at the last request, if the record contains no response to it.
     unanswered: Vec<RecordedAttempt>,
-    /// Whether the last request contains the whole conversation of the one before.
+    /// Whether the last request contains the whole conversation of the previous request.
     continues: bool,
     /// Number of messages in the last request.
     message_count: usize,

@@ -24,7 +24,7 @@ pub(crate) struct ReceivedResponses {
     by_id: HashMap<String, ReceivedResponse>,
     /// Responses by the id of their first call.
     by_call: HashMap<String, ReceivedResponse>,
-    /// Whether the endpoint used one id for two different responses.
+    /// Whether the endpoint used the same id for two different responses.
     reuses_ids: bool,
 }
 

@@ -332,7 +332,7 @@ impl TrialGateway {
     }
 
     /// Returns why a request should be retried after a server rejected the model as unknown. The
-    /// model has responded in this run, so another of the endpoint's servers knows it.
+    /// model has responded in this run, so another of the endpoint's servers has it.
     fn unknown_model_failure(
         &self,
         result: &AttemptResult,

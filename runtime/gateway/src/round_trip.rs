@@ -149,7 +149,7 @@ fn response(api: Api, items: &[Value]) -> Value {
     }
 }
 
-/// Splits a text into non-empty pieces. An empty text gives one empty piece.
+/// Splits a string into non-empty pieces. An empty string gives one empty piece.
 fn split_randomly(rng: &mut Rng, text: &str) -> Vec<String> {
     let chars: Vec<char> = text.chars().collect();
     let mut out = Vec::new();
@@ -329,7 +329,7 @@ fn extract_turn(api: Api, body: &Map<String, Value>) -> Value {
     }
 }
 
-/// Returns the request with which a client sends back the response it received.
+/// Returns the request in which a client sends back the response that it received.
 fn follow_up_request(api: Api, response: &Value) -> Value {
     match api {
         Api::Chat => {

@@ -34,7 +34,7 @@ pub(crate) fn redact_key(bytes: &[u8], key: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Returns the length of the key's spelling at the start of a text, if there is one.
+/// Returns the length of the key's spelling at the start of a string, if there is one.
 ///
 /// Any run of backslashes may precede a character, because tool arguments are JSON within JSON. The
 /// run is removed with the key: a partial escape would make the document invalid.

@@ -21,11 +21,11 @@ pub async fn load_tables() {
     let _ = tokio::task::spawn_blocking(|| count("")).await;
 }
 
-/// Maximum number of bytes of a text that are counted. The rest is extrapolated, because counting a
+/// Maximum number of bytes of a string to tokenize. The rest is extrapolated, because counting a
 /// megabyte of a single repeated letter takes seconds and a broken endpoint may send 64 MB.
 const MAX_COUNTED_BYTES: usize = 1 << 20;
 
-/// Returns the number of tokens in a text. Counts about 15 MB/s once the tables are loaded.
+/// Returns the number of tokens in a string. Counts about 15 MB/s once the tables are loaded.
 pub fn count(text: &str) -> u64 {
     let head = &text[..text.floor_char_boundary(MAX_COUNTED_BYTES)];
     let counted = proctor_tokens::count(head) as u64;

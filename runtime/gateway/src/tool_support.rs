@@ -82,7 +82,7 @@ pub(crate) fn offered_tools(request: &[u8]) -> Vec<String> {
     places.filter_map(|place| place["name"].as_str().map(ToOwned::to_owned)).collect()
 }
 
-/// Whether a text contains a special token, or the start of a call without a marker to one of the
+/// Whether a string contains a special token, or the start of a call without a marker to one of the
 /// tools, outside of code. `tools` is called only if a line looks like a call, because requests are
 /// long.
 pub(crate) fn has_leftover_markup(
@@ -172,7 +172,7 @@ pub(crate) fn text_or_reasoning(items: &[Item]) -> String {
     thought.collect()
 }
 
-/// Finds a call to an offered tool in a text.
+/// Finds a call to an offered tool in a string.
 pub(crate) fn find_call_in_text(
     check: &UnparsedCallCheck,
     text: &str,
@@ -185,7 +185,7 @@ pub(crate) fn find_call_in_text(
     Some(finding(check, form, tool))
 }
 
-/// Finds a call to an offered tool after a marker in a text.
+/// Finds a call to an offered tool after a marker in a string.
 pub(crate) fn find_call_after_marker(
     check: &UnparsedCallCheck,
     text: &str,
@@ -195,7 +195,7 @@ pub(crate) fn find_call_after_marker(
     Some(finding(check, Some(form), tool))
 }
 
-/// Finds calls without a marker that make up a text or its end.
+/// Finds calls without a marker that make up a string or its end.
 pub(crate) fn find_bare_calls(
     check: &UnparsedCallCheck,
     text: &str,
@@ -219,7 +219,7 @@ fn match_bare_calls<'a, 'b>(
     })
 }
 
-/// Whether a text begins like a call without a marker, to a tool of any name.
+/// Whether a string begins like a call without a marker, to a tool of any name.
 fn may_be_bare_call(check: &UnparsedCallCheck, text: &str) -> bool {
     check.bare.iter().filter_map(|form| text.strip_prefix(form.marker.as_str())).any(|call| {
         let rest = call.trim_start_matches(is_name_character);
@@ -227,8 +227,8 @@ fn may_be_bare_call(check: &UnparsedCallCheck, text: &str) -> bool {
     })
 }
 
-/// If a text begins with a call without a marker, returns the form, the tool, and the text from the
-/// call's opening bracket on.
+/// If a string begins with a call without a marker, returns the form, the tool, and the text from
+/// the call's opening bracket on.
 fn bare_call<'a, 'b, 'c>(
     check: &'a UnparsedCallCheck,
     text: &'c str,
@@ -243,7 +243,7 @@ fn bare_call<'a, 'b, 'c>(
     })
 }
 
-/// Whether a text consists of calls without a marker and nothing else. Arguments may contain
+/// Whether a string consists of calls without a marker and nothing else. Arguments may contain
 /// unbalanced brackets: they then extend to the end of the text.
 fn consists_of_bare_calls(check: &UnparsedCallCheck, text: &str, tools: &[&str]) -> bool {
     let mut rest = text;
@@ -254,7 +254,7 @@ fn consists_of_bare_calls(check: &UnparsedCallCheck, text: &str, tools: &[&str])
     rest.is_empty()
 }
 
-/// Returns the end of the bracketed part at the start of a text, or `None` if the bracket is not
+/// Returns the end of the bracketed part at the start of a string, or `None` if the bracket is not
 /// closed.
 fn bracket_end(text: &str) -> Option<usize> {
     let close = if text.starts_with('{') { '}' } else { ')' };
@@ -340,7 +340,7 @@ fn line_starts(check: &UnparsedCallCheck, text: &str) -> impl Iterator<Item = us
     starts.take(check.lines)
 }
 
-/// Returns the JSON value at the start of a text.
+/// Returns the JSON value at the start of a string.
 fn first_value(text: &str) -> Option<Value> {
     serde_json::Deserializer::from_str(text).into_iter::<Value>().next()?.ok()
 }
@@ -366,7 +366,7 @@ fn called_tool<'a>(check: &UnparsedCallCheck, value: &Value, tools: &[&'a str]) 
     }
 }
 
-/// Whether a word occurs in a text as a whole word.
+/// Whether a word occurs in a string as a whole word.
 fn has_word(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, _)| {
         let before = text[..at].chars().next_back();
@@ -397,7 +397,7 @@ mod tests {
     const TOOLS: [&str; 2] = ["shell", "str_replace_edit"];
 
     #[test]
-    fn calls_as_text_are_found_in_many_formats() {
+    fn calls_in_text_are_detected_in_many_formats() {
         let check = &EndpointChecks::shipped().expect("a valid table").text;
         let found = |text: &str| find_call_in_text(check, text, &TOOLS);
         for (text, parser) in [
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn bare_calls_are_found_only_at_the_end_of_a_text() {
+    fn bare_calls_are_found_only_at_the_end_of_text() {
         let check = &EndpointChecks::shipped().expect("a valid table").text;
         for (text, parser) in [
             ("call:shell{command:ls -la,timeout:null}", "gemma4"),
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn leftover_markup_is_found_outside_of_code() {
+    fn leftover_markup_is_detected_outside_of_code() {
         let checks = EndpointChecks::shipped().expect("a valid table");
         let names = || TOOLS.map(ToOwned::to_owned).to_vec();
         let found = |text: &str| has_leftover_markup(checks, text, names);
@@ -564,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn dropped_tools_are_found_by_the_prompt_count() {
+    fn dropped_tools_are_detected_from_the_prompt_count() {
         let check = &EndpointChecks::shipped().expect("a valid table").dropped;
         let words = 1000;
         let (all, alone) = {

@@ -60,7 +60,7 @@ pub struct TrialGateway {
     sent_conversation: Mutex<SentConversation>,
     /// The model's turns, for clients that use other formats.
     native_turns: Mutex<NativeTurns>,
-    /// The endpoint's responses, by their ids.
+    /// The endpoint's responses, by id.
     received_responses: Mutex<ReceivedResponses>,
     /// The endpoint's counts of the trial's prompts.
     counts: Mutex<PromptCounts>,
@@ -331,7 +331,7 @@ impl TrialGateway {
     }
 }
 
-/// Returns the length of the common prefix of two texts, in bytes.
+/// Returns the length of the common prefix of two strings, in bytes.
 fn common_prefix_length(first: &[u8], second: &[u8]) -> usize {
     const BLOCK_BYTES: usize = 4096;
     // Compare blocks with `memcmp`, and only the last one byte by byte.

@@ -199,8 +199,8 @@ impl NativeTurns {
     }
 }
 
-/// Whether two argument texts are equivalent. The text may differ because formats that use objects
-/// reserialize them.
+/// Whether two argument strings are equivalent. The text may differ because formats that use
+/// objects reserialize them.
 fn is_equivalent(first: &str, second: &str) -> bool {
     let object = |text: &str| match text.trim() {
         "" => Some(Value::Object(Map::new())),

@@ -65,8 +65,8 @@ impl UsageAudit {
     }
 
     /// Estimates the input from our own counts of the first and the last request. The endpoint's
-    /// tokenizer may count more than ours: how much more, its count of the first request shows,
-    /// because no part of that request can be counted twice.
+    /// tokenizer may count more than ours. The first request shows how much more, because no part of
+    /// it can be counted twice.
     fn estimate_input(
         &self,
         check: &ReportedUsageCheck,
@@ -199,8 +199,8 @@ impl TrialGateway {
         Some(fault)
     }
 
-    /// Whether the endpoint's count of the first request is about our own. If not, its counts mean
-    /// something else and prove nothing.
+    /// Whether the endpoint and Proctor count about the same tokens for the first request. If not,
+    /// the endpoint's counts mean something else and prove nothing.
     pub(crate) async fn has_plausible_counts(&self, check: &ReportedUsageCheck) -> bool {
         let audit = self.usage_audit().clone();
         let (ours, _) = self.count_audited_requests(&audit).await;
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_beyond_the_tokenizer_error_are_found() {
+    fn counts_beyond_the_tokenizer_error_are_detected() {
         let twice = |tokens: u64, before: u64| (tokens + before, before);
         assert_eq!(audit(twice), Some(Miscount::CachedTwice));
         assert_eq!(audit(|tokens, _| (tokens * 3, 0)), Some(Miscount::Input));

@@ -89,7 +89,7 @@ class Canaries:
             forget_values(item)
         by_name = {}
         for item in items:
-            # Do everything that may call code under test here, before the texts are known.
+            # Do everything that may call code under test here, before the strings are known.
             by_name.setdefault(item.nodeid.split("[", 1)[0], []).append((item, function_of(item)))
         try:
             order = self._take()
@@ -190,7 +190,7 @@ class Canaries:
         return repr(value) if is_literal(value) else None
 
     def _code(self, item, path, text, function, marks, seen):
-        """Returns the code of one function in a text, compiled as pytest compiles it."""
+        """Returns the code of one function in a source text, compiled as pytest compiles it."""
         # Don't use `ast.parse`: any code can replace a function of a module.
         tree = self._compile(text, "<test>", "exec", ast.PyCF_ONLY_AST, True)
         wanted, node = [], tree
@@ -342,7 +342,7 @@ class Canaries:
         report.outcome, report.longrepr, report.sections = "passed", None, []
 
     def _leave_out_the_rest(self, item):
-        """Removes later canaries, except the very next item, which pytest already knows."""
+        """Removes later canaries, except the very next item, which pytest has already selected."""
         items = item.session.items
         at = next((at for at, one in enumerate(items) if one is item), len(items))
         for later in items[at + 2 :]:

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn limit_evidence_truncates_long_texts_at_character_boundaries() {
+    fn limit_evidence_truncates_long_strings_at_character_boundaries() {
         let limit = Policy::get().unwrap().limits.evidence_characters;
         let mut limited = verdict(vec![
             new_evidence("a", "\u{e9}".repeat(limit + 7)),

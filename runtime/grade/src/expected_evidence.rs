@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{GradingResult, evidence::OFFICIAL_ONLY, policy::Policy};
 
-/// A set of evidence. Each item is a kind and a text.
+/// A set of evidence. Each item is a kind and a string.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExpectedEvidence(BTreeSet<(String, String)>);
 

@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use proctor_harbor::{InputFile, REWARD_LIMIT, Rules, TEST_SCRIPT, read_rewards};
+use proctor_harbor::{InputEntry, REWARD_LIMIT, Rules, TEST_SCRIPT, read_rewards};
 use proctor_sandbox_api::{
     Command, SandboxHandle,
     wire::{EntryKind, RawPath},
@@ -42,7 +42,7 @@ pub struct VerifierRun<'a> {
     /// The task, including the values from its image.
     pub task: &'a Task,
     /// The files of `tests/`.
-    pub test_files: &'a [InputFile],
+    pub test_files: &'a [InputEntry],
     /// Environment variables in addition to the task's: the verifier's own, and those for a proxy.
     pub env: &'a [(String, String)],
     /// Whether the verifier runs in the agent's sandbox, with the agent's processes and files.

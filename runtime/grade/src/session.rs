@@ -39,7 +39,7 @@ pub(crate) struct TestSession<'a> {
     pub provided_modules: BTreeSet<String>,
     /// Test folders, relative to the work directory. A run must not move them.
     pub test_folders: Vec<String>,
-    /// Names under which modules in test folders may be imported.
+    /// Names that tests may use to import modules in test folders.
     pub helper_modules: BTreeSet<String>,
     pub defenses: Defenses,
     /// Modules that the test tool needs to start and that are hidden in the sandbox.
@@ -385,7 +385,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn encrypting_twice_returns_the_text() {
+    fn encrypting_twice_returns_the_original() {
         let text = "0123456789".repeat(10).into_bytes();
         let encrypted = encrypt(&text, &[7; 32]);
         assert_eq!(encrypt(&encrypted, &[7; 32]), text);

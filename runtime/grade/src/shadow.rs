@@ -115,7 +115,7 @@ impl ImportRoots {
         self.guarded_modules.iter().filter(|name| !is_own(name)).cloned().collect()
     }
 
-    /// Returns the names under which modules in test folders may be imported: every suffix of each
+    /// Returns the names that tests may use to import modules in test folders: every suffix of each
     /// module's path, except the names of modules at an import root of the work directory.
     pub(crate) fn helper_module_names(
         &self,

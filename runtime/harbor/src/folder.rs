@@ -36,7 +36,7 @@ const DIGEST_FOLDERS: [&str; 4] = ["environment", "tests", "solution", "steps"];
 
 /// An entry in `tests/` or `solution/`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InputFile {
+pub struct InputEntry {
     /// Path relative to `tests/` or `solution/`. The separator is `/`.
     pub path: String,
     /// Permission bits.
@@ -97,7 +97,7 @@ impl Folder {
     /// # Errors
     /// Fails if a link leads out of the task folder, links form a loop, a name is not UTF-8, or a
     /// file is unreadable.
-    pub fn inputs(&self, name: &str) -> Result<Vec<InputFile>, String> {
+    pub fn inputs(&self, name: &str) -> Result<Vec<InputEntry>, String> {
         let folder = self.root.join(name);
         self.check_links(name)?;
         let mut inputs = Vec::new();
@@ -115,7 +115,7 @@ impl Folder {
             } else {
                 continue;
             };
-            inputs.push(InputFile { path: path_text(&path)?, mode, kind });
+            inputs.push(InputEntry { path: path_text(&path)?, mode, kind });
         }
         Ok(inputs)
     }

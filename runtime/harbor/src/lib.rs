@@ -20,7 +20,7 @@ pub use config::{
 };
 pub use diagnostics::Diagnostic;
 pub use env::expand_env;
-pub use folder::{Folder, InputFile, InputKind, SOLVE_SCRIPT, TEST_SCRIPT, dataset_digest};
+pub use folder::{Folder, InputEntry, InputKind, SOLVE_SCRIPT, TEST_SCRIPT, dataset_digest};
 pub use lint::{Finding, lint};
 pub use manifest::{DATASET_FILE, Manifest, ManifestFile, ManifestTask, read_manifest};
 pub use rewards::{REWARD_LIMIT, RewardError, read_rewards};

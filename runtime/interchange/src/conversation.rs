@@ -219,8 +219,8 @@ impl Conversation {
     }
 }
 
-/// Converts a message to a turn. Responses and tool results are skipped, because they have events
-/// of their own.
+/// Converts a message to a turn. Responses and tool results are skipped, because they have their
+/// own events.
 fn input_message(message: &Message, time: f64) -> Option<InputMessage> {
     let (is_system, text) = match message {
         Message::System { content } => (true, content),

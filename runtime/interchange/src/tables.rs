@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 /// Number of rows in a Parquet row group. The rows stay in memory until their group is written.
 const ROWS_PER_GROUP: usize = 20_000;
-/// The metadata key under which a Parquet file contains the descriptions of its columns.
+/// The Parquet metadata key for the descriptions of the columns.
 const COLUMNS_KEY: &str = "proctor.columns";
 
 /// A file format for tables.

@@ -1,4 +1,4 @@
-//! The data about a trial that exports use.
+//! The trial data that an export contains.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Grades benchmarks that expect tests by their ids.
+//! Grades test logs for benchmarks that list the expected tests by id.
 
 use std::collections::BTreeMap;
 

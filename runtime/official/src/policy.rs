@@ -136,7 +136,7 @@ pub enum ExitRule {
 pub struct LogRules {
     pub newlines: Newlines,
     pub undecodable: InvalidUtf8,
-    /// A log that contains one of these texts anywhere is not graded.
+    /// A log that contains one of these strings anywhere is not graded.
     pub reject: Vec<String>,
     /// Both markers must be in the log.
     #[serde(default)]

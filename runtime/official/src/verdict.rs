@@ -79,7 +79,7 @@ pub fn add_official_verdict(strict: Verdict, official: OfficialVerdict) -> Verdi
     }
 }
 
-/// Converts a word in a log to a [`TestStatus`]. A word that no harness knows counts as missing.
+/// Converts a word in a log to a [`TestStatus`]. A word that no harness uses counts as missing.
 pub(crate) fn parse_status(word: Option<&str>) -> TestStatus {
     match word {
         Some("PASSED") => TestStatus::Passed,

@@ -62,7 +62,7 @@ impl Npm {
                 .context(format_args!("{name}@{version} from npm"))
                 .hint(format!("list the published versions with `npm view {name} versions`"))
         };
-        let registry = self.settings.registry_of(name);
+        let registry = self.settings.registry_for(name);
         let url = parse_url(&format!("{registry}/{}/{version}", name.replace('/', "%2f")));
         let page = self.http.fetch_page(url.map_err(at)?, "application/json").await.map_err(at)?;
         let release: Release = serde_json::from_str(&page.text).map_err(|error| {
@@ -91,7 +91,7 @@ impl Npm {
                 "check the network, npm_config_registry and .npmrc, and that the version was published",
             )
         };
-        let registry = self.settings.registry_of(name);
+        let registry = self.settings.registry_for(name);
         let short = name.rsplit('/').next().unwrap_or(name);
         let usual = parse_url(&format!("{registry}/{name}/-/{short}-{version}.tgz")).map_err(at)?;
         match self.http.download(&usual, SIZE_LIMIT).await {
@@ -177,7 +177,7 @@ impl Settings {
         }
     }
 
-    fn registry_of(&self, name: &str) -> &str {
+    fn registry_for(&self, name: &str) -> &str {
         let scope = name.split_once('/').map(|(scope, _)| scope);
         scope.and_then(|scope| self.scopes.get(scope)).unwrap_or(&self.registry)
     }
@@ -208,11 +208,14 @@ mod tests {
                     //one/:_authToken=x\ncafile=/ca.pem\n";
         let host = |key: &str| (key == "HOST").then(|| "h.test".to_owned());
         let settings = Settings::from_env_and_files(&host, file);
-        assert_eq!(settings.registry_of("left-pad"), "https://one/npm");
-        assert_eq!(settings.registry_of("@acme/tool"), "https://h.test/a");
-        assert_eq!(settings.registry_of("@other/tool"), "https://one/npm");
+        assert_eq!(settings.registry_for("left-pad"), "https://one/npm");
+        assert_eq!(settings.registry_for("@acme/tool"), "https://h.test/a");
+        assert_eq!(settings.registry_for("@other/tool"), "https://one/npm");
         assert_eq!(settings.cert, Some("/ca.pem".into()));
         let set = |key: &str| (key == "npm_config_registry").then(|| "https://two".to_owned());
-        assert_eq!(Settings::from_env_and_files(&set, file).registry_of("left-pad"), "https://two");
+        assert_eq!(
+            Settings::from_env_and_files(&set, file).registry_for("left-pad"),
+            "https://two"
+        );
     }
 }

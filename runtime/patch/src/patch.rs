@@ -176,7 +176,7 @@ pub const MODE_FILE: u32 = 0o100_644;
 pub const MODE_EXECUTABLE: u32 = 0o100_755;
 pub const MODE_LINK: u32 = 0o120_000;
 
-/// Returns whether a mode is that of a submodule commit.
+/// Returns whether a mode marks a submodule commit.
 pub(crate) fn is_gitlink(mode: u32) -> bool {
     mode & 0o170_000 == 0o160_000
 }

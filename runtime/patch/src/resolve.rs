@@ -276,7 +276,8 @@ fn patched_content(
     }
 }
 
-/// Returns the new permissions. A patch only sets the executable bit; other bits are kept.
+/// Returns the new permissions. A patch can only change the executable bit; other bits are
+/// kept.
 fn new_permissions(old_permissions: Option<u32>, patch_mode: Option<u32>) -> u32 {
     match (old_permissions, patch_mode) {
         (None, said) => said.unwrap_or(MODE_FILE) & 0o777,

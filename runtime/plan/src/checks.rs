@@ -62,7 +62,7 @@ pub fn check_statement(arm: &Arm, tasks: &[PlannedTask]) -> Result<(), (&'static
     }
     if arm.statement.hints && !any(&|task| missing_hints(task).is_some()) {
         let error =
-            UserError::new("has no effect: no task has hints beyond those in its statement");
+            UserError::new("has no effect: no task has hints that are missing from its statement");
         let hint = "remove the key; FEA-Bench's tasks have such hints, and other datasets accept `#hints=true`";
         return Err(("hints", error.hint(hint)));
     }

@@ -87,7 +87,7 @@ impl EarlierUsage {
     /// or missing. `None` if the model has no price.
     fn cost(&self, arm: &Arm, prices: &PriceTable) -> Option<f64> {
         let Some(model) = &arm.model else { return Some(0.0) };
-        let price = prices.price_of(model)?;
+        let price = prices.price_for(model)?;
         let spent = &self.spending;
         let usage = Usage {
             input: spent.input_tokens,
@@ -126,7 +126,7 @@ pub fn estimate_lines(size: &PlanSize<'_>, runs: &Path) -> Result<Vec<String>, U
 /// Returns a trial's maximum cost in US dollars, or `None` if its limits do not bound the cost.
 fn max_trial_cost(arm: &Arm, prices: &PriceTable) -> Option<f64> {
     let Some(model) = &arm.model else { return Some(0.0) };
-    let price = prices.price_of(model)?;
+    let price = prices.price_for(model)?;
     // Use the highest rates: reasoning, cache writes and price tiers may cost more than the base
     // prices.
     let (input, output) = price.max_rates();
@@ -172,7 +172,7 @@ fn worst_case_line(size: &PlanSize<'_>, prices: &PriceTable) -> String {
         (None, _) => format!("worst case: ${sum:.2}, if every trial reaches its limit"),
         (Some(arm), _) => {
             let unpriced = unbounded.iter().find(|arm| {
-                arm.model.as_ref().is_some_and(|model| prices.price_of(model).is_none())
+                arm.model.as_ref().is_some_and(|model| prices.price_for(model).is_none())
             });
             let price = unpriced.map_or_else(String::new, |arm| {
                 format!(", which needs a price for the model of `{}`", arm.name)
@@ -198,7 +198,7 @@ fn expected_cost_line(
     let mut sources: Vec<&str> = Vec::new();
     for arm in size.arms {
         let Some(trial) = published_tokens.find_trial(arm) else { continue };
-        let Some(price) = arm.model.as_ref().and_then(|model| prices.price_of(model)) else {
+        let Some(price) = arm.model.as_ref().and_then(|model| prices.price_for(model)) else {
             continue;
         };
         let usage = Usage { input: trial.input, output: trial.output, ..Usage::default() };

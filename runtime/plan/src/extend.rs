@@ -76,7 +76,7 @@ fn merge_configuration(
         return Err(UserError::new(what).hint(hint).into());
     }
     merge_arms(&mut record, run_config, say)?;
-    run.check_arms(record.arms.iter().map(|arm| &arm.id))?;
+    run.reject_colliding_arms(record.arms.iter().map(|arm| &arm.id))?;
     record.attempts = record.attempts.max(run_config.file.attempts);
     record.jobs = run_config.file.jobs;
     Ok(Extension {

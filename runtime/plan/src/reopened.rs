@@ -130,7 +130,7 @@ impl ReopenedRun {
         let moved = moved.filter(is_missing);
         let mut gone: BTreeSet<TrialId> = moved.cloned().collect();
         gone.extend(run.removed_trials());
-        // A journal that belongs to no planned trial may be that of a trial whose ID has changed.
+        // A journal that belongs to no planned trial may belong to a trial whose ID has changed.
         let is_foreign = unplanned
             .iter()
             .any(|one| one.journal_count > 0 && one.trials.iter().all(|id| !planned.contains(id)));

@@ -88,7 +88,7 @@ pub fn select_run_arms(arms: &[Arm], globs: &[String]) -> Result<Vec<Arm>, UserE
     Ok(arms.iter().filter(|arm| kept.contains(&arm.name)).cloned().collect())
 }
 
-/// Texts for error messages about an option that accepts globs.
+/// Strings for error messages about an option that accepts globs.
 struct GlobOption {
     option: &'static str,
     no_match_message: &'static str,

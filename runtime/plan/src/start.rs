@@ -74,7 +74,7 @@ pub fn create_run(out: &Path, plan_to_write: NewRun<'_>) -> Result<(RunDir, RunR
         absent: BTreeSet::new(),
         changes: Vec::new(),
     };
-    run.check_arms(record.arms.iter().map(|arm| &arm.id))?;
+    run.reject_colliding_arms(record.arms.iter().map(|arm| &arm.id))?;
     run.write_run(&record)?;
     Ok((run, record))
 }

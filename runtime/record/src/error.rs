@@ -21,7 +21,7 @@ pub enum RecordError {
     #[error("{}: {what}: {}", path.display(), describe_io_error(source))]
     Io { path: PathBuf, what: &'static str, source: io::Error },
     #[error(
-        "{}: another process ({holder}) is working on this run; wait for it, stop it, or join it with `proctor worker` (`resume --join`)",
+        "{}: another process ({holder}) is working on this run; wait for it, stop it, or join it with `proctor worker` or `proctor resume --join`",
         path.display()
     )]
     Locked { path: PathBuf, holder: String },

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Number of hex digits of an arm's id that are used in paths. These are 48 bits, so
-/// [`RunDir::check_arms`] checks for collisions.
+/// [`RunDir::reject_colliding_arms`] checks for collisions.
 const ARM_DIGITS: usize = 12;
 
 /// `RUN/`: `run.json` and its copy, `trials/<arm>/<task>/<attempt>/`, `blobs/`, `report.json`,
@@ -142,7 +142,7 @@ impl RunDir {
     }
 
     /// Returns an error if two of the arms would use the same directory.
-    pub fn check_arms<'a>(
+    pub fn reject_colliding_arms<'a>(
         &self,
         arms: impl IntoIterator<Item = &'a ArmId>,
     ) -> Result<(), RecordError> {
@@ -500,7 +500,7 @@ mod tests {
         assert_eq!(trial.path(), expected);
         assert!(expected.is_dir());
         let near = ArmId::new(format!("0123456789ab{}", "f".repeat(52)));
-        assert!(run.check_arms([&arm, &arm]).is_ok());
-        assert!(run.check_arms([&arm, &near]).is_err());
+        assert!(run.reject_colliding_arms([&arm, &arm]).is_ok());
+        assert!(run.reject_colliding_arms([&arm, &near]).is_err());
     }
 }

@@ -358,7 +358,7 @@ impl ArmReport {
         self.wall_seconds.total > 0.0
     }
 
-    /// Whether the number of steps is known. Arms that call no model have a known number of zero.
+    /// Whether the number of steps is known. For an arm that calls no model, it is known to be zero.
     pub fn are_steps_known(&self) -> bool {
         self.steps.max > 0 || self.are_durations_known()
     }

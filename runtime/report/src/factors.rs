@@ -34,7 +34,7 @@ impl DifferingFactor {
     }
 
     /// Returns each arm's value on one line.
-    pub fn value_texts(&self) -> Vec<String> {
+    pub fn value_strings(&self) -> Vec<String> {
         let text = |value: &Value| {
             let digest = value.as_str().and_then(|text| text.strip_prefix(DIGEST_PREFIX));
             match digest {
@@ -87,7 +87,7 @@ impl Report {
         let limits: Vec<String> = limits
             .map(|one| {
                 let mut arms_by_value: Vec<(String, Vec<&str>)> = Vec::new();
-                for (text, name) in one.value_texts().into_iter().zip(&names) {
+                for (text, name) in one.value_strings().into_iter().zip(&names) {
                     match arms_by_value.iter_mut().find(|(known, _)| *known == text) {
                         Some((_, arms)) => arms.push(*name),
                         None => arms_by_value.push((text, vec![*name])),

@@ -52,14 +52,14 @@ impl Report {
             .arms
             .iter()
             .filter_map(|arm| {
-                Some(format!("{}: {}", arm.name, self.missing_verdict_reasons_of(&arm.arm)?))
+                Some(format!("{}: {}", arm.name, self.missing_verdict_reasons_for(&arm.arm)?))
             })
             .collect();
         (!arms.is_empty()).then(|| arms.join("; "))
     }
 
     /// Returns why trials of one arm have no verdict. `None` if all of them have one.
-    pub fn missing_verdict_reasons_of(&self, arm: &ArmId) -> Option<String> {
+    pub fn missing_verdict_reasons_for(&self, arm: &ArmId) -> Option<String> {
         let mut counts: BTreeMap<MissingReason, u64> = BTreeMap::new();
         let of_arm = self.tasks.iter().filter(|trial| trial.arm == *arm);
         for trial in of_arm.filter(|trial| trial.resolved.is_none()) {

@@ -84,7 +84,7 @@ pub(crate) fn format_table_by_arms(headers: &[&str], rows: Vec<Vec<String>>) -> 
     out
 }
 
-/// Truncates a text that does not fit into a table cell. The JSON report contains the full text.
+/// Truncates a string that does not fit into a table cell. The JSON report contains the full text.
 fn truncate_cell(text: String) -> String {
     match text.char_indices().nth(MAX_CELL_LENGTH) {
         Some((at, _)) => format!("{}\u{2026}", &text[..at]),

@@ -182,7 +182,7 @@ fn fit_notes(notes: &[FindingNote], max_lines: usize) -> (String, usize) {
     (below.collect(), is_chosen.iter().filter(|chosen| !**chosen).count())
 }
 
-/// Counts the lines that a text takes up in a terminal of 80 columns.
+/// Counts the lines that a string takes up in a terminal of 80 columns.
 fn count_terminal_lines(text: &str) -> usize {
     text.lines().map(|line| line.chars().count().div_ceil(table::TERMINAL_WIDTH).max(1)).sum()
 }

@@ -24,7 +24,7 @@ const STOP_WORDS: [&str; 33] = [
     "they", "this", "to", "was", "will", "with",
 ];
 
-/// Returns the terms of a text, in order.
+/// Returns the terms of a string, in order.
 ///
 /// ```
 /// use proctor_retrieval::terms;

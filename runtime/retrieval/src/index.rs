@@ -26,7 +26,7 @@ pub struct Index {
 /// A document that matches a query.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Hit<'a> {
-    /// The name under which the document was added.
+    /// The document's name.
     pub name: &'a str,
     /// The BM25 score, greater than 0.
     pub score: f64,

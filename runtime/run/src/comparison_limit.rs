@@ -23,8 +23,9 @@ impl ComparisonLimit {
         &self,
         compare: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Fault> {
-        let died =
-            |what: String| Fault::new(FaultLayer::Record, format!("comparing file trees: {what}"));
+        let died = |what: String| {
+            Fault::new(FaultLayer::Record, format!("cannot compare file trees: {what}"))
+        };
         let _permit = self.0.acquire().await.map_err(|error| died(error.to_string()))?;
         spawn_blocking(compare).await.map_err(|error| died(error.to_string()))
     }

@@ -56,7 +56,7 @@ impl Ledger for EgressLedger {
             tokio::task::spawn_blocking(move || solution.is_contained_in(&body).then_some(body))
                 .await;
         let body = compared.map_err(|error| {
-            let what = format!("comparing a response with the solution: {error}");
+            let what = format!("cannot compare a response with the solution: {error}");
             Fault::new(FaultLayer::Record, what)
         })?;
         if let Some(body) = body {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 const SHIPPED_TOML: &str = include_str!("../../../configs/tables/faults.toml");
 
-/// Factor by which the wait grows after each failed try.
+/// Factor that multiplies the wait after each failed try.
 const WAIT_GROWTH_FACTOR: f64 = 4.0;
 
 /// The table of `configs/tables/faults.toml`.

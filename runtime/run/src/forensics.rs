@@ -57,7 +57,7 @@ pub(crate) async fn add_forensics(
         Ok((found, outcome.as_ref().map(why).transpose()?.flatten(), classes))
     });
     let (found, why, classes) = look.await.map_err(|error| {
-        Fault::new(FaultLayer::Grade, format!("examining the record: {error}"))
+        Fault::new(FaultLayer::Grade, format!("cannot examine the record: {error}"))
     })??;
     found.merge_into(&mut grading_result.verdict);
     grading_result.verdict.reason = why;

@@ -15,7 +15,7 @@ use proctor_grade::{
     GradingResult,
     harbor::{VerifierRun, grade_with_verifier},
 };
-use proctor_harbor::{Folder, InputFile, Rules, SOLVE_SCRIPT, expand_env};
+use proctor_harbor::{Folder, InputEntry, Rules, SOLVE_SCRIPT, expand_env};
 use proctor_record::{Blobs, Remedy, Tree, TrialDir, read_journal};
 use proctor_sandbox_api::{
     SandboxHandle,
@@ -131,7 +131,7 @@ pub(crate) async fn copy_solution(
 
 /// Returns the files in a folder of the task's directory. Fails if the folder has changed since the
 /// run was planned.
-fn read_inputs(task: &Task, base_dir: &Path, name: &str) -> Result<Vec<InputFile>, Fault> {
+fn read_inputs(task: &Task, base_dir: &Path, name: &str) -> Result<Vec<InputEntry>, Fault> {
     let wrong = |why: String| {
         let what = format!("{}: {}: {why}", task.id, base_dir.display());
         Fault::new(FaultLayer::Setup, what).cause(FaultCause::Invalid).into_permanent()

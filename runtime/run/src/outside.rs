@@ -158,9 +158,12 @@ pub(crate) fn verify_restored(expected: &LayerDiff, restored: &LayerDiff) -> Res
 
 /// Returns the fault for a failed restoration. The trial starts over after this fault.
 pub(crate) fn restore_fault(reason: impl std::fmt::Display) -> Fault {
-    Fault::new(FaultLayer::Record, format!("restoring files outside the work directory: {reason}"))
-        .cause(FaultCause::Invalid)
-        .hint("`proctor report RUN --verify` lists what is missing from the record")
+    Fault::new(
+        FaultLayer::Record,
+        format!("cannot restore files outside the work directory: {reason}"),
+    )
+    .cause(FaultCause::Invalid)
+    .hint("`proctor report RUN --verify` lists what is missing from the record")
 }
 
 fn to_absolute(path: &RawPath) -> RawPath {

@@ -42,8 +42,8 @@ pub struct Plan {
     /// Whether to send test requests to the models and check the plan's images before the first
     /// trial.
     pub preflight: bool,
-    /// The time by which this process must have ended, for example because its cluster job has a
-    /// time limit. `None` means no limit.
+    /// The deadline of this process, for example because its cluster job has a time limit. `None`
+    /// means no limit.
     pub deadline: Option<Deadline>,
 }
 

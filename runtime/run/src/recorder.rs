@@ -318,7 +318,8 @@ impl Recorder {
             LayerState::Changed(layer) => {
                 let is_empty = layer.changed.is_empty() && layer.removed.is_empty();
                 let json = serde_json::to_vec(&layer).map_err(|error| {
-                    Fault::new(FaultLayer::Record, format!("sandbox state: {error}"))
+                    let what = format!("cannot serialize the sandbox state: {error}");
+                    Fault::new(FaultLayer::Record, what)
                 })?;
                 state.reported_outside = match is_empty {
                     true => None,

@@ -45,7 +45,7 @@ pub(crate) async fn restore_workdir(
 }
 
 fn restore_fault(reason: impl std::fmt::Display) -> Fault {
-    Fault::new(FaultLayer::Record, format!("restoring the work directory: {reason}"))
+    Fault::new(FaultLayer::Record, format!("cannot restore the work directory: {reason}"))
         .cause(FaultCause::Invalid)
         .hint("`proctor report RUN --verify` lists what is missing from the record")
 }

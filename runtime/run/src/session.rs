@@ -398,7 +398,7 @@ pub(crate) fn stop_from_error(error: RequestError, gateway: &TrialGateway) -> St
     }
 }
 
-/// Returns the first 500 characters of a text.
+/// Returns the first 500 characters of a string.
 fn truncate_text(text: &str) -> &str {
     match text.char_indices().nth(500) {
         Some((end, _)) => &text[..end],

@@ -1,5 +1,5 @@
 //! Reads from the journal how long a try has run and how it was interrupted. A try that ended in a
-//! fault has no outcome of its own from which to take these values.
+//! fault has no outcome that contains these values.
 
 use proctor_types::{Event, Interruptions};
 use serde_json::Value;

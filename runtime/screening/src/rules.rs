@@ -171,7 +171,7 @@ pub(crate) struct Rule {
     pub dataclasses: Vec<String>,
     /// Base classes of protocols.
     pub protocols: Vec<String>,
-    /// Decorators with which `isinstance` accepts a protocol.
+    /// Decorators that let `isinstance` accept a protocol.
     pub runtime_protocols: Vec<String>,
     /// Methods that a class replaces in its subclasses.
     pub replaced_methods: bool,
@@ -195,8 +195,8 @@ pub(crate) struct Rule {
     pub attribute_getters: Vec<String>,
     /// Special attributes that such functions may read.
     pub plain_attributes: Vec<String>,
-    /// Regular expressions for texts with which code compares a name to find out whether it belongs
-    /// to a test.
+    /// Regular expressions for strings that code compares a name with to find out whether the name
+    /// belongs to a test.
     pub name_tests: Vec<String>,
     /// Groups of dotted names. A rule is violated if code uses at least one name of each group. A
     /// name that begins with a dot is an attribute of any object.
@@ -410,7 +410,7 @@ impl Rules {
         found.iter().filter_map(|at| self.string_owners.get(at).copied()).collect()
     }
 
-    /// Returns the rules that a text violates if code compares a name with it.
+    /// Returns the rules that a string violates if code compares a name with it.
     pub(crate) fn rules_violated_by_name_test(&self, text: &str) -> BTreeSet<usize> {
         let found = self.name_test_patterns.matches(text);
         found.iter().filter_map(|at| self.name_test_owners.get(at).copied()).collect()
@@ -437,7 +437,7 @@ impl Rules {
         self.combined_attributes.get(name).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Whether a dotted name is a table or another object of a module with which tests compute
+    /// Whether a dotted name is a table or another object of a module that tests use to compute
     /// expectations, not the module itself or a class.
     pub(crate) fn is_reference_object(&self, rule: &Rule, path: &str) -> bool {
         let Some((_, name)) = path.rsplit_once('.') else { return false };

@@ -79,8 +79,8 @@ fn violated_rules(code: &str) -> BTreeSet<String> {
     findings_in("roman/a.py", "", code, None).into_iter().map(|finding| finding.rule).collect()
 }
 
-/// Checks that each text in `violations` violates the rule, and that no text in `honest` violates
-/// any.
+/// Checks that each string in `violations` violates the rule, and that no string in `honest`
+/// violates any.
 fn check_rule(rule: &str, violations: &[&str], honest: &[&str]) {
     for code in violations {
         assert!(

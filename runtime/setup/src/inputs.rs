@@ -1,6 +1,6 @@
 //! Copies the files of a Harbor task directory into a sandbox.
 
-use proctor_harbor::{InputFile, InputKind};
+use proctor_harbor::{InputEntry, InputKind};
 use proctor_sandbox_api::{
     SandboxError, SandboxHandle,
     wire::{EntryKind, RawPath},
@@ -17,7 +17,7 @@ pub const LOG_DIR: &str = "/logs";
 pub async fn copy_inputs(
     handle: &SandboxHandle,
     target_dir: &str,
-    inputs: &[InputFile],
+    inputs: &[InputEntry],
     script: &str,
     clear_target: bool,
 ) -> Result<(), SandboxError> {

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn get_or_compute_runs_once_and_caches_no_transient_faults() {
+    async fn get_or_compute_runs_once_and_does_not_cache_transient_faults() {
         let memo = Memo::<&str, u32>::default();
         let done = AtomicU32::new(0);
         let is_transient = |fault: &Fault| fault.cause == FaultCause::Unreachable;

@@ -162,7 +162,7 @@ impl Preparation<'_> {
                     || findings.is_unavoidable(task, leak)?;
                 if may_go { LeakAction::Remove } else { LeakAction::Reject }
             }
-            Purpose::Testing => match findings.tools.loads_file_of(leak) {
+            Purpose::Testing => match findings.tools.loads_leaked_file(leak) {
                 true if leak.remove.as_ref().is_some_and(|path| policy.is_importable(path)) => {
                     LeakAction::RemoveAndProvide
                 }
@@ -170,7 +170,7 @@ impl Preparation<'_> {
                 false => LeakAction::Remove,
             },
             Purpose::Procedure { commands } => {
-                if findings.tools.needs_file_of(leak) {
+                if findings.tools.needs_leaked_file(leak) {
                     return Ok(LeakAction::Keep(
                         "the file was installed with the test tool".into(),
                     ));

@@ -14,7 +14,7 @@ const MIN_P_VALUE: f64 = 1e-300;
 /// If the two disagree, the test-based interval decides. It is difference * (1 +- z(alpha) / z(p)).
 ///
 /// * If the test is not significant, both ends are widened to the test-based interval.
-/// * If the test is significant, the end beyond 0 is replaced with that of the test-based interval.
+/// * If the test is significant, the end beyond 0 is replaced with the test-based interval's end.
 ///
 /// If `interval` is `None` because nothing varies, the result is the test-based interval.
 ///

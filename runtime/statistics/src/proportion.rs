@@ -26,8 +26,8 @@ pub fn wilson_interval(successes: f64, trials: f64, level: f64) -> Option<Interv
 /// than the same number of tasks.
 ///
 /// The interval uses the effective number of trials, p (1 - p) / variance, where p is the
-/// proportion and the variance is that of the ratio between clusters. This number is at least the
-/// number of tasks and at most the number of trials. With one trial per task, the result equals
+/// proportion, and the variance of the ratio is computed between clusters. This number is at least
+/// the number of tasks and at most the number of trials. With one trial per task, the result equals
 /// [`wilson_interval`].
 ///
 /// Korn and Graubard 1998; Dean and Pagano 2015 (their variant of Wilson's interval).

@@ -29,7 +29,7 @@ impl Encoding {
         }
     }
 
-    /// Returns the number of tokens in a text. Special tokens count as plain text.
+    /// Returns the number of tokens in a string. Special tokens count as plain text.
     pub fn count(self, text: &str) -> usize {
         self.table().count_ordinary(text)
     }

@@ -13,13 +13,13 @@ pub use encoding::Encoding;
 pub use tiktoken_rs::Rank;
 pub use tokenizer::Tokenizer;
 
-/// Returns the number of `o200k_base` tokens in a text, at about 15 MB/s. Special tokens count as
+/// Returns the number of `o200k_base` tokens in a string, at about 15 MB/s. Special tokens count as
 /// plain text.
 pub fn count(text: &str) -> usize {
     Encoding::O200k.count(text)
 }
 
-/// Returns the `o200k_base` tokens of a text. Special tokens count as plain text.
+/// Returns the `o200k_base` tokens of a string. Special tokens count as plain text.
 pub fn encode(text: &str) -> Vec<Rank> {
     Encoding::O200k.table().encode_ordinary(text)
 }

@@ -103,7 +103,7 @@ impl Tokenizer {
         Ok(Self { split_patterns: cuts, encoder: merges })
     }
 
-    /// Returns the number of tokens in a text.
+    /// Returns the number of tokens in a string.
     pub fn count(&self, text: &str) -> usize {
         self.count_pieces(text, &self.split_patterns)
     }
@@ -113,7 +113,7 @@ impl Tokenizer {
             return if text.is_empty() { 0 } else { self.encoder.count_ordinary(text) };
         };
         let (mut count, mut done) = (0, 0);
-        // If the pattern fails on a text, the rest is treated as one piece.
+        // If the pattern fails on a string, the rest is treated as one piece.
         for found in cut.find_iter(text).map_while(Result::ok) {
             count += self.count_pieces(&text[done..found.start()], rest);
             count += self.count_pieces(found.as_str(), rest);

@@ -43,7 +43,7 @@ pub struct Arm {
     /// Which optional parts of a task the agent receives.
     #[serde(default, skip_serializing_if = "StatementSpec::is_default")]
     pub statement: StatementSpec,
-    /// The scaffold's prompt texts, by template name.
+    /// The scaffold's prompts, by template name.
     pub prompts: Value,
     /// Scaffold-specific settings.
     #[serde(default)]

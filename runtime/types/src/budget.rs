@@ -373,7 +373,7 @@ impl Spending {
         self.failed.cost_usd += cost_usd.unwrap_or_default();
     }
 
-    /// Returns the steps of the agent itself, without those of its sub-agents.
+    /// Returns the agent's own steps, without its sub-agents' steps.
     pub fn main_steps(&self) -> u64 {
         self.steps.saturating_sub(self.sub_agent_steps)
     }

@@ -31,7 +31,7 @@ pub struct Details {
     /// The commit of the repository that the task starts from.
     #[serde(skip_serializing_if = "DetailField::is_absent")]
     pub base_commit: DetailField<String>,
-    /// The library's version, by which SWE-bench selects test commands.
+    /// The library's version. SWE-bench uses it to select test commands.
     #[serde(skip_serializing_if = "DetailField::is_absent")]
     pub version: DetailField<String>,
     /// The commit that the benchmark's image was built for. Unused.

@@ -91,7 +91,7 @@ pub fn describe_io_error(error: &io::Error) -> String {
     plain.to_owned()
 }
 
-/// Rewrites library errors in a text. All other text is unchanged.
+/// Rewrites library errors in a string. All other text is unchanged.
 pub fn rewrite_library_errors(text: &str) -> String {
     text.split('\n').map(rewrite_line).collect::<Vec<_>>().join("\n")
 }
@@ -151,7 +151,7 @@ fn remove_os_error_numbers(text: &str) -> String {
     out + rest
 }
 
-/// Texts that identify a message of a JSON or TOML parser.
+/// Strings that identify a message of a JSON or TOML parser.
 const PARSER_MESSAGES: [&str; 11] = [
     "invalid type: ",
     "invalid value: ",

@@ -29,7 +29,7 @@ pub struct Envelope {
     pub t_mono: f64,
     /// Seconds since the Unix epoch, by the host's wall clock.
     pub t_wall: f64,
-    /// The event. Its fields are on the same level as those of the envelope.
+    /// The event. Its fields are on the same level as the envelope's fields.
     #[serde(flatten)]
     pub event: Event,
 }

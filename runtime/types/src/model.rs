@@ -555,7 +555,7 @@ mod tests {
         assert!(price.max_cost(&large) >= price.request_cost(&large));
     }
     #[test]
-    fn hour_cache_write_costs_twice_the_input_price_by_default() {
+    fn one_hour_cache_write_costs_twice_the_input_price_by_default() {
         let usage = |hour| {
             Usage::from_endpoint_report((1_000_000, 0), (None, Some(1_000_000)), None)
                 .with_hour_cache_writes(hour)

@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn one_line_keeps_both_ends_of_a_long_text() {
+    fn one_line_keeps_both_ends_of_long_text() {
         assert_eq!(one_line("a.py:1: \"x\r\n\u{1b}[1m\" is wrong"), "a.py:1: \"x   [1m\" is wrong");
         let long = one_line(&format!("a.py:1: {} is wrong", "é".repeat(20_000)));
         assert_eq!(long.chars().count(), 800);

@@ -27,7 +27,7 @@ pub enum Ending {
     /// The scaffold stopped without a submission. For example, an external CLI exited, or a loop
     /// gave up.
     ScaffoldExited {
-        /// The category under which reports count the trial. Absent in older records.
+        /// The category that reports assign to the trial. Absent in older records.
         #[serde(default)]
         cause: ExitCause,
         /// The scaffold's last message, or how the scaffold ended.
@@ -122,7 +122,7 @@ impl std::fmt::Display for ExitCause {
 pub struct Outcome {
     /// The version of the file format: 1.
     pub schema_version: u32,
-    /// How the trial ended. The fields of the ending are on the same level as those of the outcome.
+    /// How the trial ended. The ending's fields are on the same level as the outcome's fields.
     #[serde(flatten)]
     pub ending: Ending,
     /// Number of the try that counts. The first try has the number 1.

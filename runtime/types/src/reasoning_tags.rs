@@ -82,8 +82,8 @@ pub fn closing_reasoning_tags(text: &str) -> Vec<ClosingReasoningTag<'_>> {
     found
 }
 
-/// Splits a text into the model's reasoning and the answer after it. Returns `None` if the text has
-/// no reasoning, or if the reasoning does not end.
+/// Splits a string into the model's reasoning and the answer after it. Returns `None` if the text
+/// has no reasoning, or if the reasoning does not end.
 pub fn split_reasoning(text: &str) -> Option<(&str, &str)> {
     let text = text.trim_start();
     match strip_opening_reasoning_tag(text) {

@@ -121,7 +121,7 @@ pub struct Task {
     /// a task, so a resolved verdict is suspect. `proctor tasks impossible` derives these tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub impossible: Option<Impossible>,
-    /// Labels, by which reports group tasks.
+    /// Labels that reports use to group tasks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub categories: Vec<String>,
     /// Whether a collected task has the size that FeatureBench requires.
@@ -262,7 +262,7 @@ impl Task {
 /// The length of `2024-05-01`.
 const DATE_LEN: usize = 10;
 
-/// Whether a text has the form `2024-05-01`. Dates in this form sort as text.
+/// Whether a string has the form `2024-05-01`. Dates in this form sort as text.
 ///
 /// ```
 /// use proctor_types::is_iso_date;

@@ -1,6 +1,6 @@
 //! Wildcard patterns in manifests.
 
-/// Whether a text matches a pattern: `*` matches any run of characters, including newlines. Not a
+/// Whether a string matches a pattern: `*` matches any run of characters, including newlines. Not a
 /// path glob: `/` is an ordinary character.
 pub fn matches_wildcard(pattern: &str, text: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };

@@ -10,9 +10,9 @@ use proctor_types::count_with_noun;
 
 use super::{
     Pages,
-    address::AddressForm,
     gap::verdict_gap,
     results::{PRELOAD_PATIENCE, RunResults},
+    urls::UrlForm,
     viewed_run::ViewedRun,
 };
 use crate::html::{ArmScore, Dashboard, DashboardRun};
@@ -22,7 +22,7 @@ const MAX_LISTED_ARMS: usize = 6;
 
 /// Returns the dashboard. The newest run comes first, and the runs whose plan cannot be read come
 /// last.
-pub fn dashboard(pages: &Pages, form: AddressForm) -> Dashboard {
+pub fn dashboard(pages: &Pages, form: UrlForm) -> Dashboard {
     let mut newest_first: Vec<&ViewedRun> = pages.runs.iter().collect();
     newest_first.sort_by_key(|run| Reverse(run.record.created));
     let deadline = Instant::now() + PRELOAD_PATIENCE;
@@ -48,17 +48,17 @@ pub fn dashboard(pages: &Pages, form: AddressForm) -> Dashboard {
 }
 
 /// Returns what the plan says about a run.
-fn planned_run(run: &ViewedRun, form: AddressForm) -> DashboardRun {
+fn planned_run(run: &ViewedRun, form: UrlForm) -> DashboardRun {
     let created = UNIX_EPOCH + Duration::from_secs(run.record.created);
     DashboardRun {
         name: run.name.clone(),
-        href: form.run_address(run.number),
+        href: form.run_url(run.number),
         created: httpdate::fmt_http_date(created),
         ..DashboardRun::default()
     }
 }
 
-fn dashboard_run(run: &ViewedRun, results: &RunResults, form: AddressForm) -> DashboardRun {
+fn dashboard_run(run: &ViewedRun, results: &RunResults, form: UrlForm) -> DashboardRun {
     let report = &results.report;
     let mut arms = report.arms_under_study();
     arms.sort_by(|a, b| b.resolved_rate.total_cmp(&a.resolved_rate));

@@ -50,7 +50,7 @@ pub struct JournalIndex {
     compared_entries: usize,
     pub rows: Vec<StepRow>,
     pub side_requests: Vec<SideRequest>,
-    /// The beginnings of texts that the agent itself wrote to the record, each with its step.
+    /// The beginnings of messages that the agent itself wrote to the record, each with its step.
     pub agent_logs: Vec<(u64, String)>,
     /// Descriptions of the parts of the journal that cannot be read.
     pub damage: Vec<String>,

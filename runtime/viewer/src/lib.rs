@@ -1,7 +1,6 @@
 //! The viewer shows runs, trials and steps as web pages. It serves them on the loopback interface
 //! or writes them to files.
 
-mod address;
 mod dashboard;
 mod error;
 mod gap;
@@ -22,6 +21,7 @@ mod steps;
 #[cfg(test)]
 mod test_run;
 mod tool_calls;
+mod urls;
 mod viewed_run;
 mod workspace;
 

@@ -37,7 +37,8 @@ impl<'a> TestLog<'a> {
     }
 
     /// Returns the section that pytest printed for a failed test. Without such a section, returns
-    /// the lines that mention the test. Returns an empty text if the log does not mention the test.
+    /// the lines that mention the test. Returns an empty string if the log does not mention the
+    /// test.
     pub fn test_section(&self, test: &str) -> String {
         let name = test.rsplit("::").next().unwrap_or(test);
         let bare = name.split('[').next().unwrap_or(name);

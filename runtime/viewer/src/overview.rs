@@ -11,14 +11,12 @@ use proctor_types::{Arm, RunTask, count_with_noun, escape_unprintable_line};
 
 use super::{
     PlannedTrial,
-    address::{
-        AddressForm, Query, comparison_address, matrix_file, percent_encode, report_address,
-    },
     gap::verdict_gap,
     matrix_pages::{TaskGroup, matrix_pages},
     pages::trial_name,
     planned_trials,
     results::RunResults,
+    urls::{Query, UrlForm, comparison_url, matrix_file, percent_encode, report_url},
     viewed_run::ViewedRun,
 };
 use crate::{
@@ -65,13 +63,13 @@ fn filter_query(filter: &Filter) -> String {
     format!("?{given}page=")
 }
 
-/// Returns one page of a run's matrix, with the run's results. `run_page` is the address of the
+/// Returns one page of a run's matrix, with the run's results. `run_page` is the URL of the
 /// first page.
 pub fn overview(
     runs: &[ViewedRun],
     run: &ViewedRun,
     mut filter: Filter,
-    form: AddressForm,
+    form: UrlForm,
     run_page: &str,
 ) -> Result<Overview, ViewError> {
     let run_results = run.current_results()?;
@@ -84,22 +82,22 @@ pub fn overview(
         _ => {}
     }
     let limit = match form {
-        AddressForm::ServerPath => TRIALS_PER_PAGE,
-        AddressForm::File => TRIALS_PER_FILE,
+        UrlForm::ServerPath => TRIALS_PER_PAGE,
+        UrlForm::File => TRIALS_PER_FILE,
     };
     let mut pages = matrix_pages(groups, limit);
     filter.page = filter.page.clamp(1, pages.len());
-    let page_address = |page: usize| match form {
-        AddressForm::ServerPath => format!("{run_page}{}{page}", filter_query(&filter)),
-        AddressForm::File if page == 1 => run_page.to_owned(),
-        AddressForm::File => matrix_file(run.number, page),
+    let page_url = |page: usize| match form {
+        UrlForm::ServerPath => format!("{run_page}{}{page}", filter_query(&filter)),
+        UrlForm::File if page == 1 => run_page.to_owned(),
+        UrlForm::File => matrix_file(run.number, page),
     };
-    let page_links = link_pages(filter.page, pages.len(), page_address);
+    let page_links = link_pages(filter.page, pages.len(), page_url);
     let row = |group: TaskGroup<'_>| {
         // A task's trials in other runs are also on the page that shows its trials side by side.
         let trials: usize = runs.iter().map(|one| one.trial_count(group.task)).sum();
         let beside = match trials > 1 {
-            true => form.side_by_side_address(run.number, group.task),
+            true => form.side_by_side_url(run.number, group.task),
             false => String::new(),
         };
         MatrixRow { task: group.task.to_owned(), beside, cells: group.cells }
@@ -122,8 +120,8 @@ pub fn overview(
             findings: run_results.findings().to_vec(),
         },
         summary: RunSummary::from_report(&run_results.report),
-        report: report_address(run.number),
-        comparison: if several_arms { comparison_address(run.number) } else { String::new() },
+        report: report_url(run.number),
+        comparison: if several_arms { comparison_url(run.number) } else { String::new() },
         filter,
         shown: counts.shown_count,
         of: counts.total_count,
@@ -134,15 +132,15 @@ pub fn overview(
 }
 
 /// Returns the links from one page of the matrix to the others.
-fn link_pages(current: usize, count: usize, address: impl Fn(usize) -> String) -> PageLinks {
+fn link_pages(current: usize, count: usize, url: impl Fn(usize) -> String) -> PageLinks {
     let is_linked =
         |page: &usize| *page == 1 || *page == count || page.abs_diff(current) <= NEARBY_PAGES;
     PageLinks {
         current,
         count,
-        previous: if current > 1 { address(current - 1) } else { String::new() },
-        next: if current < count { address(current + 1) } else { String::new() },
-        numbered: (1..=count).filter(is_linked).map(|page| (page, address(page))).collect(),
+        previous: if current > 1 { url(current - 1) } else { String::new() },
+        next: if current < count { url(current + 1) } else { String::new() },
+        numbered: (1..=count).filter(is_linked).map(|page| (page, url(page))).collect(),
     }
 }
 
@@ -179,7 +177,7 @@ impl FilterCounts {
         run: &'a ViewedRun,
         run_results: &RunResults,
         filter: &Filter,
-        form: AddressForm,
+        form: UrlForm,
     ) -> Vec<TaskGroup<'a>> {
         let record = &run.record;
         let search_words: Vec<String> =
@@ -260,11 +258,11 @@ fn matrix_cell(
     report: &TaskReport,
     has_started: bool,
     run: usize,
-    form: AddressForm,
+    form: UrlForm,
 ) -> MatrixCell {
     let (word, class) = verdict_word_and_class(report.resolved);
     MatrixCell {
-        href: form.trial_address(run, planned_trial),
+        href: form.trial_url(run, planned_trial),
         attempt: planned_trial.attempt,
         word,
         class,
@@ -292,7 +290,7 @@ type RunState = (String, Vec<(String, TrialName, String)>);
 fn run_state(
     run: &ViewedRun,
     run_results: &RunResults,
-    form: AddressForm,
+    form: UrlForm,
 ) -> Result<RunState, ViewError> {
     let of = run_results.results.len();
     let ended = run_results.ended_count();
@@ -315,7 +313,7 @@ fn run_state(
         if let Some(index) = run.current_index(found)? {
             last = last.max(index.last_wall_time);
             running_trials.push((
-                form.trial_address(run.number, found),
+                form.trial_url(run.number, found),
                 trial_name(found),
                 index.current_activity(),
             ));
@@ -339,7 +337,7 @@ mod tests {
     use crate::test_run::write_plan;
 
     #[test]
-    fn pages_link_to_near_pages() {
+    fn pages_link_to_nearby_pages() {
         let links = link_pages(7, 13, |page| format!("?page={page}"));
         assert_eq!((links.previous.as_str(), links.next.as_str()), ("?page=6", "?page=8"));
         let numbers: Vec<usize> = links.numbered.iter().map(|(number, _)| *number).collect();
@@ -358,14 +356,14 @@ mod tests {
             let filter = Filter { page: number, ..Filter::default() };
             overview(&runs, &runs[0], filter, form, "index.html").unwrap()
         };
-        let [first, second] = [1, 2].map(|number| page(number, AddressForm::File));
+        let [first, second] = [1, 2].map(|number| page(number, UrlForm::File));
         assert_eq!((first.pages.count, first.run.rows.len(), second.run.rows.len()), (2, 500, 200));
         assert_eq!(
             (first.pages.next.as_str(), second.pages.previous.as_str()),
             ("trials/1/2.html", "index.html")
         );
         assert_eq!((first.shown, first.of), (2_100, 2_100), "the counts cover all pages");
-        let served = page(99, AddressForm::ServerPath);
+        let served = page(99, UrlForm::ServerPath);
         assert_eq!((served.pages.current, served.pages.count), (3, 3), "the last page");
     }
 }

@@ -1,4 +1,4 @@
-//! Maps addresses to the pages of a viewer.
+//! Maps URLs to the pages of a viewer.
 
 use std::path::PathBuf;
 
@@ -7,14 +7,14 @@ use proctor_report::{TrialResult, read_trial_result};
 
 use super::{
     JournalIndex, PlannedTrial,
-    address::{AddressForm, HOME_PAGE, Query, split_address},
     dashboard::dashboard,
     overview::{filter_from_query, overview},
     read_labels, read_patch, read_step, read_trial, reference_patch,
     report_page::{comparison_page, report_page},
     results::PRELOAD_PATIENCE,
-    search::{readable_address, search, search_address_for_test},
+    search::{search, test_search_url, trial_key},
     side_by_side::load_side_by_side,
+    urls::{HOME_PAGE, Query, UrlForm, split_url},
     viewed_run::{UnreadableRun, ViewedRun, run_name},
     workspace::load_workspace,
 };
@@ -33,7 +33,7 @@ pub struct Pages {
     pub(super) unreadable: Vec<UnreadableRun>,
 }
 
-/// The page or file at an address.
+/// The page or file at a URL.
 #[derive(Debug)]
 pub struct Page {
     pub media_type: &'static str,
@@ -97,7 +97,7 @@ impl Pages {
         }
     }
 
-    /// Returns the page for an address below the root (the root ends in `/`), or `None` if there is
+    /// Returns the page for a URL below the root (the root ends in `/`), or `None` if there is
     /// no such page.
     ///
     /// - empty: the dashboard, or the run's page if there is only one run
@@ -116,18 +116,18 @@ impl Pages {
             let body = join_pieces(texts).into_bytes();
             return Ok(Some(Page { media_type: kind, body, own_style: None }));
         }
-        let (parts, query) = (split_address(path), Query::parse(query));
+        let (parts, query) = (split_url(path), Query::parse(query));
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         let several = self.has_several_runs();
         let links = Links { root, served: true, several, ..Links::default() };
         let page = match parts.as_slice() {
             [""] => Some(match self.runs.as_slice() {
                 [run] if !several => self.run_page(run, &query, &links)?,
-                _ => html::render_dashboard(&dashboard(self, AddressForm::ServerPath), &links)?,
+                _ => html::render_dashboard(&dashboard(self, UrlForm::ServerPath), &links)?,
             }),
             ["report", run] => match self.find_run(run) {
                 Some(run) => {
-                    let run_page = self.run_page_address(run.number, AddressForm::ServerPath);
+                    let run_page = self.run_page_url(run.number, UrlForm::ServerPath);
                     let links = Links { run_page: &run_page, ..links };
                     return Ok(Some(Page::report(report_page(run, &links)?)));
                 }
@@ -135,7 +135,7 @@ impl Pages {
             },
             ["compare", run] => match self.find_run(run) {
                 Some(run) => {
-                    let run_page = self.run_page_address(run.number, AddressForm::ServerPath);
+                    let run_page = self.run_page_url(run.number, UrlForm::ServerPath);
                     Some(comparison_page(run, &Links { run_page: &run_page, ..links })?)
                 }
                 None => None,
@@ -153,12 +153,9 @@ impl Pages {
                 let Some((shown, found)) = self.find_trial(run, task, arm, attempt) else {
                     return Ok(None);
                 };
-                let here = format!(
-                    "{root}{}",
-                    AddressForm::ServerPath.trial_address(shown.number, &found)
-                );
-                let run_page = self.run_page_address(shown.number, AddressForm::ServerPath);
-                let trial = readable_address(shown.number, &found);
+                let here = format!("{root}{}", UrlForm::ServerPath.trial_url(shown.number, &found));
+                let run_page = self.run_page_url(shown.number, UrlForm::ServerPath);
+                let trial = trial_key(shown.number, &found);
                 let links = Links { here: &here, run_page: &run_page, trial: &trial, ..links };
                 match rest {
                     [] => {
@@ -183,12 +180,12 @@ impl Pages {
         self.runs.iter().find(|run| run.number == number)
     }
 
-    /// Returns the address of a run's page, relative to the root and with the suffix.
-    pub(super) fn run_page_address(&self, run: usize, form: AddressForm) -> String {
+    /// Returns the URL of a run's page, relative to the root and with the suffix.
+    pub(super) fn run_page_url(&self, run: usize, form: UrlForm) -> String {
         match (self.has_several_runs(), form) {
-            (true, _) => form.run_address(run),
-            (_, AddressForm::ServerPath) => String::new(),
-            (_, AddressForm::File) => HOME_PAGE.to_owned(),
+            (true, _) => form.run_url(run),
+            (_, UrlForm::ServerPath) => String::new(),
+            (_, UrlForm::File) => HOME_PAGE.to_owned(),
         }
     }
 
@@ -198,8 +195,8 @@ impl Pages {
         query: &Query,
         links: &Links<'_>,
     ) -> Result<String, ViewError> {
-        let form = AddressForm::ServerPath;
-        let run_page = self.run_page_address(run.number, form);
+        let form = UrlForm::ServerPath;
+        let run_page = self.run_page_url(run.number, form);
         if let Some(read) = run.wait_for_preload(PRELOAD_PATIENCE) {
             return Ok(html::render_loading_page(&run.name, read, run.planned_count(), links)?);
         }
@@ -225,18 +222,18 @@ impl Pages {
         query: &Query,
         links: &Links<'_>,
     ) -> Result<Option<String>, ViewError> {
-        let (form, named) = (AddressForm::ServerPath, query.values("trial").collect::<Vec<&str>>());
+        let (form, named) = (UrlForm::ServerPath, query.values("trial").collect::<Vec<&str>>());
         let Some((sides, choices)) = load_side_by_side(&self.runs, run.number, task, &named, form)?
         else {
             return Ok(None);
         };
-        let here = format!("{}{}", links.root, form.side_by_side_address(run.number, task));
-        let run_page = self.run_page_address(run.number, form);
+        let here = format!("{}{}", links.root, form.side_by_side_url(run.number, task));
+        let run_page = self.run_page_url(run.number, form);
         let links = Links { here: &here, run_page: &run_page, ..*links };
         Ok(Some(html::render_side_by_side_page(task, &sides, &choices, &links)?))
     }
 
-    /// Returns how many trials a task has in all runs.
+    /// Returns how many trials a task has across all runs.
     pub(super) fn trial_count(&self, task: &str) -> usize {
         self.runs.iter().map(|run| run.trial_count(task)).sum()
     }
@@ -273,7 +270,7 @@ pub(super) fn load_trial(
     let result = read_trial_result(&run, &planned_trial);
     let mut trial = read_trial(&run, &viewed_run.name, planned_trial, &result, index)?;
     for test in trial.tests.iter_mut().filter(|test| !test.passed) {
-        test.speaks = search_address_for_test(viewed_run.number, &planned_trial, &test.id);
+        test.speaks = test_search_url(viewed_run.number, &planned_trial, &test.id);
     }
     Ok((trial, is_in_progress && is_running(&result)))
 }
@@ -294,7 +291,7 @@ fn trial_page(
     let (mut told, live) = load_trial(viewed_run, planned_trial, index.as_deref())?;
     if has_several_trials {
         let task = planned_trial.task.task.id.as_str();
-        told.beside = AddressForm::ServerPath.side_by_side_address(viewed_run.number, task);
+        told.beside = UrlForm::ServerPath.side_by_side_url(viewed_run.number, task);
     }
     let (patch, gold) = (read_patch(&run, planned_trial), reference_patch(planned_trial.task));
     Ok(html::render_trial(&told, links, &patch, &gold, live)?)

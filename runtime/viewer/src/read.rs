@@ -36,7 +36,7 @@ pub fn read_trial(
     let journal = dir.trajectory_path();
     let (steps, mut damage) =
         index.map(|index| (index.rows.clone(), index.damage.clone())).unwrap_or_default();
-    // The check of the whole trial names most of these lines, too, and says what to do about them.
+    // Skip lines that the check of the whole trial also reports. Its messages say how to fix them.
     damage.retain(|line| !result.damage.iter().any(|one| one.starts_with(line.as_str())));
     damage.extend(result.damage.iter().cloned());
     let side_requests = index.map(|index| index.side_requests.clone()).unwrap_or_default();
@@ -208,8 +208,8 @@ pub fn read_patch(run: &RunDir, planned_trial: PlannedTrial<'_>) -> String {
     String::from_utf8_lossy(&patch).into_owned()
 }
 
-/// Returns the patch with which the trial's patch is compared: the gold patch, or the reversed
-/// mask. Empty if the task has neither.
+/// Returns the patch to compare the trial's patch with: the gold patch, or the reversed mask. Empty
+/// if the task has neither.
 pub fn reference_patch(task: &RunTask) -> String {
     let mask = || Patch::parse(task.task.mask.as_deref()?.as_bytes()).reverse().ok();
     match &task.task.gold {

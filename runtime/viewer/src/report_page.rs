@@ -4,16 +4,16 @@ use proctor_record::RunDir;
 use proctor_report::{add_labels, run_remarks};
 
 use super::{
-    address::{AddressForm, report_address},
     planned_trials,
+    urls::{UrlForm, report_url},
     viewed_run::ViewedRun,
 };
 use crate::{
     ViewError,
-    html::{Links, NamedRun, ReportAddresses, ReportPage, render_comparison, render_report},
+    html::{Links, NamedRun, ReportPage, ReportUrls, render_comparison, render_report},
 };
 
-/// Renders a run's report. `links` has the run's page and the root of the addresses.
+/// Renders a run's report. `links` has the run's page and the root of the URLs.
 pub fn report_page(run: &ViewedRun, links: &Links<'_>) -> Result<String, ViewError> {
     let read = run.current_results()?;
     let mut report = read.report.clone();
@@ -22,28 +22,28 @@ pub fn report_page(run: &ViewedRun, links: &Links<'_>) -> Result<String, ViewErr
     add_labels(&mut report, &RunDir::open_read_only(&run.path)?.read_labels().entries);
     let runs = [NamedRun { name: run.name.clone(), record: run.record.clone() }];
     // An exported report may be sent without the other files, so it has no links to them.
-    let addresses = links.served.then(|| served_addresses(run, links));
+    let urls = links.served.then(|| served_urls(run, links));
     let page = ReportPage {
         report: &report,
         comparison: read.comparison(),
         trials: &read.results,
         runs: &runs,
         curves: &[],
-        addresses: addresses.as_ref(),
+        urls: urls.as_ref(),
     };
     Ok(render_report(&page)?)
 }
 
-fn served_addresses(run: &ViewedRun, links: &Links<'_>) -> ReportAddresses {
+fn served_urls(run: &ViewedRun, links: &Links<'_>) -> ReportUrls {
     let planned = planned_trials(&run.record);
-    let trials = planned.iter().map(|trial| {
-        format!("{}{}", links.root, AddressForm::ServerPath.trial_address(run.number, trial))
-    });
-    ReportAddresses { run: format!("{}{}", links.root, links.run_page), trials: trials.collect() }
+    let trials = planned
+        .iter()
+        .map(|trial| format!("{}{}", links.root, UrlForm::ServerPath.trial_url(run.number, trial)));
+    ReportUrls { run: format!("{}{}", links.root, links.run_page), trials: trials.collect() }
 }
 
 pub fn comparison_page(run: &ViewedRun, links: &Links<'_>) -> Result<String, ViewError> {
     let read = run.current_results()?;
-    let report = report_address(run.number);
+    let report = report_url(run.number);
     Ok(render_comparison(&run.name, &report, &read.report, read.comparison(), links)?)
 }

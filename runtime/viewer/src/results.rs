@@ -122,7 +122,7 @@ struct CheckedResults {
 #[derive(Debug, Default)]
 pub struct ResultsCache {
     checked: Mutex<Option<CheckedResults>>,
-    /// Whether a thread other than those of requests will read the results for the first time.
+    /// Whether a thread that serves no requests will read the results for the first time.
     is_preloading: AtomicBool,
     /// Number of trials that the first read has read so far.
     read_count: AtomicUsize,
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn page_waits_for_the_first_read_only_for_a_while() {
+    fn wait_for_preload_times_out() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run");
         let run = write_plan(&path, &["a"], 3, 1);

@@ -15,10 +15,10 @@ use regex::{Regex, RegexBuilder, bytes};
 
 use super::{
     PlannedTrial,
-    address::{AddressForm, Query, percent_encode},
     pages::trial_name,
     planned_trials,
     tool_calls::{format_arguments, model_reasoning},
+    urls::{Query, UrlForm, percent_encode},
     viewed_run::ViewedRun,
 };
 use crate::{
@@ -101,7 +101,7 @@ impl Pattern {
         self.required_literal.as_ref().is_none_or(|part| part.is_match(line))
     }
 
-    /// Returns the first match in a text, and the number of further matches.
+    /// Returns the first match in a string, and the number of further matches.
     fn find_first(&self, text: &str) -> Option<(std::ops::Range<usize>, usize)> {
         // Ignore empty matches. Otherwise, a pattern that matches the empty string would match
         // everywhere.
@@ -151,7 +151,7 @@ fn search_within(
         let dir = RunDir::open_read_only(&run.path)?;
         let planned = planned_trials(&run.record).into_iter();
         let selected =
-            planned.filter(|one| trial.is_empty() || is_trial_address(trial, run.number, one));
+            planned.filter(|one| trial.is_empty() || trial == trial_key(run.number, one));
         trials.extend(selected.map(|planned| {
             let journal = dir.trial_dir(&planned.id()).trajectory_path();
             SearchedTrial { run, planned, journal }
@@ -199,7 +199,7 @@ fn search_journal(
     search: &mut SearchResults,
 ) -> Result<(), ViewError> {
     let SearchedTrial { run, planned, journal } = searched;
-    let place = AddressForm::ServerPath.trial_address(run.number, planned);
+    let place = UrlForm::ServerPath.trial_url(run.number, planned);
     let mut name = trial_name(planned);
     if has_several_runs {
         name.run.clone_from(&run.name);
@@ -226,25 +226,20 @@ fn search_journal(
     Ok(())
 }
 
-/// Whether `trial` (`RUN/TASK/ARM/ATTEMPT` without percent-encoding) is the address of this trial.
-fn is_trial_address(trial: &str, run: usize, planned_trial: &PlannedTrial<'_>) -> bool {
-    trial == readable_address(run, planned_trial)
-}
-
-/// Returns a trial's address without percent-encoding, so that people can read it.
-pub fn readable_address(run: usize, planned_trial: &PlannedTrial<'_>) -> String {
-    let (task, arm) = (&planned_trial.task.task.id, super::address::short_arm_id(planned_trial));
+/// Returns the trial's key in query strings: `RUN/TASK/ARM/ATTEMPT`, before percent-encoding.
+pub fn trial_key(run: usize, planned_trial: &PlannedTrial<'_>) -> String {
+    let (task, arm) = (&planned_trial.task.task.id, super::urls::short_arm_id(planned_trial));
     format!("{run}/{task}/{arm}/{}", planned_trial.attempt)
 }
 
-/// Returns the address of a search for a test's name within a trial.
-pub fn search_address_for_test(run: usize, planned_trial: &PlannedTrial<'_>, test: &str) -> String {
+/// Returns the URL of a search for a test's name within one trial.
+pub fn test_search_url(run: usize, planned_trial: &PlannedTrial<'_>, test: &str) -> String {
     let name = test.rsplit("::").next().unwrap_or(test);
     let bare = name.split('[').next().unwrap_or(name);
     format!(
         "search?q={}&trial={}",
         percent_encode(bare),
-        percent_encode(&readable_address(run, planned_trial))
+        percent_encode(&trial_key(run, planned_trial))
     )
 }
 
@@ -277,7 +272,7 @@ fn build_hit(
     }
 }
 
-/// Returns an event's texts, each with a label.
+/// Returns the strings in an event, each with a label.
 fn event_texts(line: &EventLine) -> Vec<(String, String)> {
     let kinds = [
         "model_asked",
@@ -358,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn search_out_of_time_can_be_continued() {
+    fn timed_out_search_can_be_continued() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run");
         let plan = write_plan(&path, &["a"], BATCH_SIZE + 2, 1);

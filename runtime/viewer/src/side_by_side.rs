@@ -6,8 +6,8 @@ use proctor_record::RunDir;
 use proctor_report::TaskReport;
 
 use super::{
-    PlannedTrial, address::AddressForm, overview::verdict_word_and_class, read_step,
-    search::readable_address, steps::read_step_text, viewed_run::ViewedRun,
+    PlannedTrial, overview::verdict_word_and_class, read_step, search::trial_key,
+    steps::read_step_text, urls::UrlForm, viewed_run::ViewedRun,
 };
 use crate::{
     ViewError,
@@ -32,13 +32,13 @@ pub fn load_side_by_side(
     own_run: usize,
     task: &str,
     selected_trials: &[&str],
-    form: AddressForm,
+    form: UrlForm,
 ) -> Result<Option<SideBySide>, ViewError> {
     let mut all: Vec<(&ViewedRun, PlannedTrial<'_>, TaskReport)> = Vec::new();
     for run in runs.iter().filter(|run| run.trial_count(task) > 0) {
         let run_results = run.current_results()?;
         let reports = &run_results.report.tasks;
-        let of_task = run.trials_of_task(task);
+        let of_task = run.trials_for_task(task);
         all.extend(of_task.map(|(index, found)| (run, found, reports[index].clone())));
     }
     let own_count = all.iter().filter(|(run, ..)| run.number == own_run).count();
@@ -46,7 +46,7 @@ pub fn load_side_by_side(
         return Ok(None);
     }
     let is_named = |run: &ViewedRun, found: &PlannedTrial<'_>| {
-        selected_trials.contains(&readable_address(run.number, found).as_str())
+        selected_trials.contains(&trial_key(run.number, found).as_str())
     };
     let most = if selected_trials.is_empty() { DEFAULT_TRIALS } else { MAX_TRIALS };
     let (mut sides, mut choices) = (Vec::new(), Vec::new());
@@ -66,7 +66,7 @@ pub fn load_side_by_side(
             false => None,
         };
         choices.push(TrialChoice {
-            value: readable_address(run.number, found),
+            value: trial_key(run.number, found),
             name: name.clone(),
             shown: index.is_some(),
         });
@@ -75,7 +75,7 @@ pub fn load_side_by_side(
         let detail = report.reason.map(|reason| reason.to_string());
         let side = TrialColumn {
             name,
-            href: form.trial_address(run.number, found),
+            href: form.trial_url(run.number, found),
             word,
             class,
             detail: detail.or_else(|| report.outcome.clone()).unwrap_or_default(),

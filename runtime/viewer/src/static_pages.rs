@@ -7,15 +7,13 @@ use proctor_record::RunDir;
 
 use super::{
     Pages, PlannedTrial,
-    address::{
-        AddressForm, HOME_PAGE, PAGE_SUFFIX, comparison_address, matrix_file, report_address,
-    },
     dashboard::dashboard,
     overview::overview,
     pages::{load_trial, step_page},
     planned_trials, read_patch, reference_patch,
     report_page::{comparison_page, report_page},
     side_by_side::load_side_by_side,
+    urls::{HOME_PAGE, PAGE_SUFFIX, UrlForm, comparison_url, matrix_file, report_url},
     viewed_run::ViewedRun,
 };
 use crate::{
@@ -61,11 +59,11 @@ impl Pages {
         }
         let mut folder = PageFolder { path: out, mask, file_count: ASSETS.len() as u64 };
         if several {
-            let page = html::render_dashboard(&dashboard(self, AddressForm::File), &links)?;
+            let page = html::render_dashboard(&dashboard(self, UrlForm::File), &links)?;
             folder.write(HOME_PAGE, &page)?;
         }
         for shown in &self.runs {
-            let run_page = self.run_page_address(shown.number, AddressForm::File);
+            let run_page = self.run_page_url(shown.number, UrlForm::File);
             let links = Links { run_page: &run_page, ..links };
             self.write_run(&mut folder, shown, links)?;
             let mut tasks = BTreeSet::new();
@@ -90,14 +88,14 @@ impl Pages {
         let mut number = 1;
         loop {
             let filter = Filter { page: number, ..Filter::default() };
-            let page = overview(&self.runs, run, filter, AddressForm::File, links.run_page)?;
+            let page = overview(&self.runs, run, filter, UrlForm::File, links.run_page)?;
             let (name, root) = match number {
                 1 => (links.run_page.to_owned(), ""),
                 _ => (matrix_file(run.number, number), "../../"),
             };
             folder.write(&name, &html::render_matrix(&page, &Links { root, ..links })?)?;
             if number == 1 && !page.comparison.is_empty() {
-                let name = format!("{}{PAGE_SUFFIX}", comparison_address(run.number));
+                let name = format!("{}{PAGE_SUFFIX}", comparison_url(run.number));
                 folder.write(&name, &comparison_page(run, &Links { root: "../", ..links })?)?;
             }
             if number >= page.pages.count {
@@ -105,7 +103,7 @@ impl Pages {
             }
             number += 1;
         }
-        let name = format!("{}{PAGE_SUFFIX}", report_address(run.number));
+        let name = format!("{}{PAGE_SUFFIX}", report_url(run.number));
         folder.write(&name, &report_page(run, &links)?)?;
         Ok(())
     }
@@ -120,12 +118,12 @@ impl Pages {
     ) -> Result<(), ViewError> {
         let run = RunDir::open_read_only(&shown.path)?;
         let task = found.task.task.id.as_str();
-        let place = AddressForm::File.trial_address(shown.number, &found);
+        let place = UrlForm::File.trial_url(shown.number, &found);
         let (above, step_above) = ("../../../", "../../../../../");
         let index = shown.current_index(&found)?;
         let (mut told, _) = load_trial(shown, found, index.as_deref())?;
         if self.trial_count(task) > 1 {
-            told.beside = AddressForm::File.side_by_side_address(shown.number, task);
+            told.beside = UrlForm::File.side_by_side_url(shown.number, task);
         }
         let here = format!("{above}{place}");
         let trial_links = Links { root: above, here: &here, ..links };
@@ -149,14 +147,14 @@ impl Pages {
         task: &str,
         links: Links<'_>,
     ) -> Result<(), ViewError> {
-        let form = AddressForm::File;
+        let form = UrlForm::File;
         let Some((sides, choices)) = load_side_by_side(&self.runs, run.number, task, &[], form)?
         else {
             return Ok(());
         };
         let links = Links { root: "../../", ..links };
         let page = html::render_side_by_side_page(task, &sides, &choices, &links)?;
-        let name = form.side_by_side_address(run.number, task);
+        let name = form.side_by_side_url(run.number, task);
         folder.write(&format!("{name}{PAGE_SUFFIX}"), &page)?;
         Ok(())
     }

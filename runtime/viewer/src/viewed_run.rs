@@ -11,10 +11,9 @@ use proctor_record::RunDir;
 use proctor_types::RunRecord;
 
 use super::{
-    JournalIndex, PlannedTrial,
-    address::ARM_DIGITS,
-    planned_trials,
+    JournalIndex, PlannedTrial, planned_trials,
     results::{ResultsCache, RunResults},
+    urls::ARM_DIGITS,
 };
 use crate::ViewError;
 
@@ -52,7 +51,7 @@ struct TrialPosition {
 /// A run that the viewer shows.
 #[derive(Debug)]
 pub struct ViewedRun {
-    /// The run's number in addresses, counted from 1.
+    /// The run's number in URLs, counted from 1.
     pub number: usize,
     pub path: PathBuf,
     pub name: String,
@@ -77,7 +76,7 @@ impl ViewedRun {
     }
 
     /// Returns a task's trials in plan order, each with its index among all trials of the plan.
-    pub fn trials_of_task<'a>(
+    pub fn trials_for_task<'a>(
         &'a self,
         task: &str,
     ) -> impl Iterator<Item = (usize, PlannedTrial<'a>)> + use<'a> {
@@ -96,11 +95,11 @@ impl ViewedRun {
         self.trials_by_task.get(task).map_or(0, |of_task| of_task.trials.len())
     }
 
-    /// Returns the trial that an address refers to. The arguments are the address's parts after the
+    /// Returns the trial that a URL refers to. The arguments are the URL's parts after the
     /// run.
     pub fn find_trial(&self, task: &str, arm: &str, attempt: &str) -> Option<PlannedTrial<'_>> {
         let attempt: u32 = attempt.parse().ok()?;
-        self.trials_of_task(task).map(|(_, found)| found).find(|found| {
+        self.trials_for_task(task).map(|(_, found)| found).find(|found| {
             found.attempt == attempt && found.arm.id.as_str().get(..ARM_DIGITS) == Some(arm)
         })
     }

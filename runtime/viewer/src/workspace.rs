@@ -6,7 +6,7 @@ use proctor_record::{Blobs, RecordError, Tree};
 
 use super::{
     JournalIndex,
-    address::{Query, percent_encode},
+    urls::{Query, percent_encode},
 };
 use crate::html::{Entry, Folder, OpenedFile};
 
@@ -74,8 +74,8 @@ pub fn load_workspace(
         let href = match std::str::from_utf8(&name) {
             Ok(_) if below.mark == "gone" && !below.is_folder => String::new(),
             Ok(_) if !below.link.is_empty() => String::new(),
-            Ok(name) if below.is_folder => workspace_address(&format!("{inside}{name}"), ""),
-            Ok(name) => workspace_address(&place, &format!("{inside}{name}")),
+            Ok(name) if below.is_folder => workspace_url(&format!("{inside}{name}"), ""),
+            Ok(name) => workspace_url(&place, &format!("{inside}{name}")),
             Err(_) => String::new(),
         };
         let DirectoryEntry {
@@ -102,18 +102,18 @@ pub fn load_workspace(
     }))
 }
 
-/// Returns the directories from the top down to this one, each with its address.
+/// Returns the directories from the top down to this one, each with its URL.
 fn parent_directories(directory: &str) -> Vec<(String, String)> {
-    let mut all = vec![("/".to_owned(), workspace_address("", ""))];
+    let mut all = vec![("/".to_owned(), workspace_url("", ""))];
     let mut path = String::new();
     for part in directory.split('/').filter(|part| !part.is_empty()) {
         path = if path.is_empty() { part.to_owned() } else { format!("{path}/{part}") };
-        all.push((part.to_owned(), workspace_address(&path, "")));
+        all.push((part.to_owned(), workspace_url(&path, "")));
     }
     all
 }
 
-fn workspace_address(directory: &str, file: &str) -> String {
+fn workspace_url(directory: &str, file: &str) -> String {
     let open =
         if file.is_empty() { String::new() } else { format!("&open={}", percent_encode(file)) };
     format!("?in={}{open}#workspace", percent_encode(directory))

@@ -33,7 +33,7 @@ pub(crate) fn set_mount_attributes(tree: BorrowedFd<'_>, attribute_bits: u64) ->
     let attributes =
         libc::mount_attr { attr_set: attribute_bits, attr_clr: 0, propagation: 0, userns_fd: 0 };
     let empty: &CStr = c"";
-    // SAFETY: the pointers are valid during the call, and the size is that of the structure.
+    // SAFETY: the pointers are valid during the call, and the size matches the structure.
     let result = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,

@@ -42,7 +42,7 @@ pub async fn read_counts(handle: &SandboxHandle, container: &ContainerRef<'_>) -
     }
     match handle.broken_reason() {
         None => read_engine_counts(container).await,
-        // The cgroup no longer exists, but the engine knows whether the kernel killed the
+        // The cgroup no longer exists, but the engine reports whether the kernel killed the
         // container.
         Some(_) => SandboxCounts {
             memory: MemoryCounts {

@@ -27,7 +27,7 @@ const IDENTITY_LABEL: &str = "proctor.lock.identity";
 
 static CONTAINER_COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// Prefix of the names of the sockets with which processes announce themselves.
+/// Name prefix of the sockets that processes use to announce themselves.
 const SOCKET_PREFIX: &str = "proctor-docker-";
 
 /// Shows all processes on this machine that this one is alive and uses an engine. Uses a socket

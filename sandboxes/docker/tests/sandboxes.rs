@@ -435,8 +435,8 @@ async fn docker_environment_is_listed_and_discarded() {
 
 /// An image loses its name when another image is given that name.
 #[tokio::test]
-async fn docker_image_that_lost_its_name_is_listed_and_discarded() {
-    let test = "docker_image_that_lost_its_name_is_listed_and_discarded";
+async fn docker_untagged_image_is_listed_and_discarded() {
+    let test = "docker_untagged_image_is_listed_and_discarded";
     let Some(docker) = connect_or_skip(test).await else { return };
     let folder = tempfile::tempdir().unwrap();
     let name = format!("proctor-base:{:032x}", std::process::id());
@@ -466,8 +466,8 @@ async fn docker_image_that_lost_its_name_is_listed_and_discarded() {
 /// A container's end is attributed to its content only if the kernel killed one of its processes at
 /// the memory limit.
 #[tokio::test(flavor = "multi_thread")]
-async fn killed_container_is_not_blamed_for_its_end() {
-    let name = "killed_container_is_not_blamed_for_its_end";
+async fn end_of_a_killed_container_is_not_attributed_to_its_content() {
+    let name = "end_of_a_killed_container_is_not_attributed_to_its_content";
     let Some(docker) = connect_or_skip(name).await else { return };
     let prepared = docker.prepare(&layer_spec(Base::Host, &[])).await.unwrap();
     let mut spec = sandbox_request(&prepared);

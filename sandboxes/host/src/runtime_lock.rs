@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn lock_of_another_boot_proves_death_only_on_a_local_file_system() {
+    fn lock_from_another_boot_proves_death_only_on_a_local_file_system() {
         let folder = tempfile::tempdir().unwrap();
         let path = create_dead_lock(folder.path());
         let file = File::open(&path).unwrap();

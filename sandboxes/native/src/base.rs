@@ -25,7 +25,7 @@ pub(crate) struct ResolvedBase {
     /// Enforcement entries that say what is missing from sandboxes because this user is not root.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) missing: Vec<String>,
-    /// The archive from which the directory was unpacked.
+    /// The archive that was unpacked into the directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) archive: Option<PathBuf>,
 }

@@ -365,7 +365,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn candidates_are_below_the_own_cgroup() {
+    fn candidates_are_below_the_current_cgroup() {
         let mounts = "30 25 0:26 / /cg/memory rw - cgroup cgroup rw,memory\n\
                       31 25 0:27 / /cg/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n\
                       32 25 0:28 / /cg/freezer rw - cgroup cgroup rw,freezer\n";

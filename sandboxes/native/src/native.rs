@@ -444,7 +444,7 @@ impl NativeState {
                 enforcement.not_enforced.append(&mut group.not_enforced);
                 if !group.has_pids && !ids::is_machine_root() {
                     // The kernel counts processes per user namespace, so this limit applies only to
-                    // this sandbox. It does not apply to the machine's root.
+                    // this sandbox. It has no effect if Proctor runs as root on the host.
                     process_limit = Some(limits.processes + cgroup::AGENT_PROCESSES);
                     enforcement.not_enforced.retain(|what| !what.starts_with("processes:"));
                 }

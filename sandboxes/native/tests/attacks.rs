@@ -48,7 +48,8 @@ fn list_resources(cache: &Path) -> Vec<String> {
             // Skip the helpers of other caches: the test as an unprivileged user may run at the
             // same time.
             let other = fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
-            let is_sandbox = parent == own && !other.contains("as_a_common_user");
+            let is_sandbox =
+                parent == own && !other.contains("attacks_fail_for_an_unprivileged_user");
             is_sandbox.then(|| format!("process {}", entry.file_name().display()))
         })
         .collect();
@@ -111,8 +112,8 @@ async fn native_attacks_succeed_without_their_defenses() {
 
 /// The next test runs this function as an unprivileged user.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "run by native_attacks_are_withstood_without_root in a process of its own"]
-async fn as_a_common_user() {
+#[ignore = "run by native_attacks_are_withstood_without_root in its own process"]
+async fn attacks_fail_for_an_unprivileged_user() {
     assert_attacks_fail("native rootless attack", usize::MAX).await;
 }
 
@@ -130,7 +131,7 @@ fn native_attacks_are_withstood_without_root() {
     let binary = folder.path().join("attacks");
     fs::copy(std::env::current_exe().unwrap(), &binary).unwrap();
     let done = Command::new(&binary)
-        .args(["as_a_common_user", "--exact", "--ignored", "--nocapture"])
+        .args(["attacks_fail_for_an_unprivileged_user", "--exact", "--ignored", "--nocapture"])
         .env("TMPDIR", folder.path())
         .current_dir("/")
         .uid(65_534)

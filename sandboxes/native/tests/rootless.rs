@@ -140,7 +140,7 @@ async fn one_id_passes_the_kit() {
 #[tokio::test(flavor = "multi_thread")]
 async fn id_range_passes_the_kit() {
     let test = "id_range_passes_the_kit";
-    if run_as_user(users::ranged(test), test, None) {
+    if run_as_user(users::user_with_id_range(test), test, None) {
         return;
     }
     assert_kit_passes("native, a range of ids", &["memory:", "cpus:"]).await;
@@ -149,7 +149,7 @@ async fn id_range_passes_the_kit() {
 #[tokio::test]
 async fn id_range_provides_other_users_and_their_files_can_be_removed() {
     let test = "id_range_provides_other_users_and_their_files_can_be_removed";
-    if run_as_user(users::ranged(test), test, None) {
+    if run_as_user(users::user_with_id_range(test), test, None) {
         return;
     }
     let cache = tempfile::tempdir().unwrap();
@@ -210,7 +210,7 @@ async fn one_id_rejects_other_users_with_a_hint() {
 #[tokio::test]
 async fn unmappable_id_range_leaves_one_id() {
     let test = "unmappable_id_range_leaves_one_id";
-    if run_as_user(users::ranged(test), test, None) {
+    if run_as_user(users::user_with_id_range(test), test, None) {
         return;
     }
     // Disable set-uid programs for the current thread, which starts the agent.
@@ -226,10 +226,10 @@ async fn unmappable_id_range_leaves_one_id() {
 }
 
 #[tokio::test]
-async fn lower_process_limit_of_the_user_is_kept_and_recorded() {
+async fn lower_user_process_limit_is_kept_and_recorded() {
     if run_as_user(
         Some(users::user_with_single_id(3)),
-        "lower_process_limit_of_the_user_is_kept_and_recorded",
+        "lower_user_process_limit_is_kept_and_recorded",
         None,
     ) {
         return;

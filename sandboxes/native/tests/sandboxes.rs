@@ -351,7 +351,7 @@ async fn sandbox_opens_quickly() {
 
 /// Not a test, but a runtime in the middle of a trial, which other tests kill.
 #[tokio::test]
-#[ignore = "run by tests of killed runtimes in a process of its own"]
+#[ignore = "run by tests of killed runtimes in its own process"]
 async fn hold_a_sandbox() {
     let cache = PathBuf::from(std::env::var_os("PROCTOR_TEST_CACHE").unwrap());
     let seconds = std::env::var("PROCTOR_TEST_SLEEP").unwrap();
@@ -370,7 +370,7 @@ async fn hold_a_sandbox() {
 
 /// Not a test: starts a runtime and sweeps. A test runs this function in another PID namespace.
 #[tokio::test]
-#[ignore = "run by live_runtime_is_not_swept_across_pid_namespaces in a process of its own"]
+#[ignore = "run by live_runtime_is_not_swept_across_pid_namespaces in its own process"]
 async fn sweep_once() {
     let cache = PathBuf::from(std::env::var_os("PROCTOR_TEST_CACHE").unwrap());
     println!("SWEPT {:?}", Native::new(cache).unwrap().sweep().await.unwrap());
@@ -596,7 +596,7 @@ fn append_file(tar: &mut tar::Builder<Vec<u8>>, path: &str, bytes: &[u8]) {
 /// A sandbox's end is attributed to its content only if the kernel killed one of its processes at
 /// the memory limit.
 #[tokio::test]
-async fn only_sandbox_at_its_memory_limit_is_blamed_for_its_end() {
+async fn memory_limit_is_reported_only_for_the_sandbox_that_reached_it() {
     let cache = tempfile::tempdir().unwrap();
     let native = Native::new(cache.path().to_owned()).unwrap();
     let environment = native.prepare(&layer_spec(Base::Host, &[])).await.unwrap();

@@ -77,7 +77,7 @@ fn read_string(bytes: &[u8], at: usize) -> Option<(&[u8], usize)> {
         _ => return None,
     };
     let string = bytes.get(start..start.checked_add(length)?)?;
-    // Accept only a name or a text. Other bytes are not a string, and positions inside them are
+    // Accept only a name or a string. Other bytes are not a string, and positions inside them are
     // tried separately.
     let is_text = length > 0
         && string.iter().all(|&byte| byte >= b' ' || matches!(byte, b'\n' | b'\t' | b'\r'));

@@ -122,7 +122,7 @@ impl WindowTrack {
         self
     }
 
-    /// Adds a line that differs from that of the plain reading.
+    /// Adds a line that differs from the same line in the plain reading.
     fn push_different_line(&mut self, index: &SecretIndex, line: &[u8], tally: &mut Tally) {
         if let Some((hash, _)) = fingerprint::hash_line(line) {
             self.push_hash(index, hash, tally);

@@ -108,7 +108,7 @@ impl<'a> Walk<'a> {
 
 enum Content {
     Bytes(Vec<u8>),
-    /// Machine code to which no archive is appended.
+    /// Machine code without an appended archive.
     Program,
     TooLarge,
 }

@@ -5,7 +5,7 @@
 //! Both ends of the channel compute fingerprints, so fingerprints are part of the protocol. Both
 //! sides apply every normalization repeatedly: a line has the same fingerprint as an escaped copy,
 //! in which the line's own escapes are escaped too. The hashes are not cryptographic. Their purpose
-//! is to keep the content itself out of the sandbox and to distinguish texts.
+//! is to keep the content itself out of the sandbox and to distinguish different content.
 
 use crate::escapes::{decode_backslash_escape, decode_html_reference};
 

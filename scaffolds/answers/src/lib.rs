@@ -6,8 +6,8 @@
 //! probe answer   -> the file and the signature that it names
 //! ```
 //!
-//! The grammar of natural answers is that of FEA-Bench (`prompts/single-shot`, and [`natural`]).
-//! This crate never accesses a disk or a sandbox: the caller provides the content of each path.
+//! Natural answers use the grammar of FEA-Bench (`prompts/single-shot`, and [`natural`]). This
+//! crate never accesses a disk or a sandbox: the caller provides the content of each path.
 
 #![warn(missing_docs)]
 

@@ -33,7 +33,7 @@ pub(crate) fn strip_thinking(answer: &str) -> &str {
     answer_after_thinking(answer).unwrap_or_default()
 }
 
-/// Whether a text begins with the header of a Harmony message.
+/// Whether the text begins with the header of a Harmony message.
 fn is_harmony(text: &str) -> bool {
     let text = text.strip_prefix(HARMONY_ROLE).unwrap_or(text);
     let Some(rest) = text.strip_prefix(HARMONY_CHANNEL) else { return false };
@@ -43,7 +43,7 @@ fn is_harmony(text: &str) -> bool {
 }
 
 /// Returns the text of the final channel. If there is none, returns the text of the commentary,
-/// which is also meant for the user, or else an empty text.
+/// which is also meant for the user, or else an empty string.
 fn harmony_answer(text: &str) -> &str {
     let channels = ["final", "commentary"];
     let answer = channels.iter().find_map(|channel| last_harmony_message(text, channel));

@@ -17,7 +17,7 @@ pub struct Material {
     /// The new definitions that the benchmark reveals. If there are none, the benchmark reveals no
     /// files either.
     pub components: Vec<NewComponent>,
-    /// The commands with which the benchmark's harness applies a patch. The first is `git apply`.
+    /// The commands that the benchmark's harness uses to apply a patch. The first is `git apply`.
     pub apply_commands: Vec<String>,
     /// Facts about the gold patch, for selecting files and for scores on the host. Contains no file
     /// content.

@@ -72,7 +72,7 @@ pub fn add_grace_notice(request: ModelRequest, kind: BudgetKind) -> Result<Model
     Ok(append_notice(request, &notice))
 }
 
-/// Appends the notice to the last message and adds no message of its own, because some endpoints
+/// Appends the notice to the last message instead of adding a message, because some endpoints
 /// reject two consecutive messages with the same role.
 fn append_notice(mut request: ModelRequest, notice: &str) -> ModelRequest {
     if let Some(last) = request.messages.last_mut() {

@@ -26,7 +26,7 @@ impl PromptFolderError {
     }
 }
 
-/// Prompt texts that override built-in texts, by folder and file.
+/// Prompts that override built-in ones, by folder and file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PromptOverlay {
     texts: BTreeMap<(String, String), String>,
@@ -88,7 +88,7 @@ impl PromptOverlay {
         }
     }
 
-    /// Adds a text that comes from a run record.
+    /// Adds a prompt from a run record.
     #[must_use]
     pub fn with_text(mut self, folder: &str, file: &str, text: impl Into<String>) -> Self {
         self.texts.insert((folder.to_owned(), file.to_owned()), text.into());
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn overlay_reads_texts_at_the_top_or_in_the_scaffold_folder() {
+    fn overlay_reads_prompts_at_the_top_or_in_the_scaffold_folder() {
         let known = [("tools", vec!["task.md.j2", "tool_shell.md.j2"])];
         let read = |files: &[&str]| PromptOverlay::read(folder(files).path(), &known);
         let top = read(&["task.md.j2", ".swp"]).unwrap();

@@ -100,7 +100,7 @@ pub trait Scaffold: Send + Sync {
         }
     }
 
-    /// Returns the same scaffold with texts from a folder in place of the built-in ones
+    /// Returns the same scaffold with prompts from a folder in place of the built-in ones
     /// (`docs/reference/prompts.md`).
     ///
     /// # Errors

@@ -28,7 +28,7 @@ pub struct TaskBrief {
     pub command_timeout: Duration,
     /// The limits, if the arm announces them.
     pub announced_budget: Option<Budget>,
-    /// The name under which the endpoint knows the model, if the arm uses a model.
+    /// The model's name at the endpoint, if the arm uses a model.
     pub model: Option<String>,
     /// The model's context window in tokens, if known.
     pub context_window: Option<u64>,

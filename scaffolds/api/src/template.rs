@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn template_environment_keeps_the_last_newline_only_if_asked() {
+    fn template_environment_keeps_the_last_newline_only_if_requested() {
         let render = |keeps| template_environment(keeps).unwrap().render_str("a\n", ()).unwrap();
         assert_eq!(render(true), "a\n");
         assert_eq!(render(false), "a");

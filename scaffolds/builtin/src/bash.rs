@@ -34,9 +34,10 @@ use crate::{
 };
 use grammar::{Action, parse};
 
-/// The tool name under which blocks are recorded.
+/// The tool name that the record uses for blocks.
 pub(crate) const BASH: &str = "bash";
-/// A factor of the arm. Increment it when the grammar or the texts of this crate's messages change.
+/// A factor of the arm. Increment it when the grammar or the wording of this crate's messages
+/// changes.
 const REVISION: u32 = 2;
 
 /// The settings in `prompts/bash/manifest.toml`.

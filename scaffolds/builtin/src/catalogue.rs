@@ -18,8 +18,8 @@ pub fn builtin_scaffold(name: &str) -> Result<Option<Arc<dyn Scaffold>>, PromptE
     builtin_with_prompts(name, None)
 }
 
-/// Returns a scaffold with the texts and settings that an arm recorded. So a resumed run keeps the
-/// prompts that it was planned with, even if their folder has changed.
+/// Returns a scaffold with the prompts and settings that an arm recorded. So a resumed run keeps
+/// the prompts that it was planned with, even if their folder has changed.
 ///
 /// # Errors
 /// Fails if this version does not support the recorded factors.
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn recorded_scaffold_has_its_recorded_texts_and_settings() {
+    fn recorded_scaffold_has_its_recorded_prompts_and_settings() {
         for name in names() {
             let shipped = builtin_scaffold(name).unwrap().unwrap();
             let again = restore_scaffold(name, &shipped.factors()).unwrap().unwrap();

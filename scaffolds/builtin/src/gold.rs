@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 /// Runs the reference solution of a Harbor task. The path of the output is the same as in Harbor.
 const SOLVE_COMMAND: &str = "(/solution/solve.sh) > /logs/agent/oracle.txt 2>&1";
 
-/// Runs a command line in bash, in a process group of its own, so that background processes
-/// continue to run, as in a Harbor container. Uses sh if there is no bash.
+/// Runs a command line in bash, in its own process group, so that background processes continue to
+/// run, as in a Harbor container. Uses sh if there is no bash.
 const BASH_WRAPPER: &str = r#"command -v bash >/dev/null 2>&1 || exec /bin/sh -c "$1"; \
 exec bash -c 'set -m; bash -c "$1" & wait "$!"' bash "$1""#;
 

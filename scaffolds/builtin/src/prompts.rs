@@ -1,4 +1,4 @@
-//! Prompt texts and settings, which are data: `prompts/<scaffold>/*.md.j2` and `manifest.toml`.
+//! Prompts and settings, which are data: `prompts/<scaffold>/*.md.j2` and `manifest.toml`.
 
 use std::{collections::BTreeMap, fmt, path::Path};
 
@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 
 mod embedded;
 
-/// The texts and settings of one scaffold.
+/// The prompts and settings of one scaffold.
 ///
-/// An undefined variable is an error. When the texts are loaded, each template is rendered once
+/// An undefined variable is an error. When the prompts are loaded, each template is rendered once
 /// with sample values, so that an error in a prompt stops the run before its first trial.
 pub struct Prompts {
     folder: &'static str,
@@ -34,8 +34,8 @@ pub struct PromptError {
 }
 
 impl Prompts {
-    /// Loads the embedded texts of one scaffold (such as `tools` or `bash`). Texts in the overlay
-    /// override them.
+    /// Loads the embedded prompts of one scaffold (such as `tools` or `bash`). Prompts in the
+    /// overlay override them.
     pub fn load(
         folder: &'static str,
         overlay: Option<&PromptOverlay>,
@@ -69,8 +69,8 @@ impl Prompts {
             .map_err(|error| prompt_error(self.folder, "manifest.toml", error))
     }
 
-    /// Renders one text. Fails only for an error that rendering with sample values did not reveal.
-    /// The error becomes a setup fault and is never shown to the model.
+    /// Renders one prompt. Fails only for an error that rendering with sample values did not
+    /// reveal. The error becomes a setup fault and is never shown to the model.
     pub fn render(&self, name: &str, variables: impl Serialize) -> Result<String, Stop> {
         self.templates.get_template(name).and_then(|text| text.render(Serde(variables))).map_err(
             |error| {
@@ -82,7 +82,7 @@ impl Prompts {
         )
     }
 
-    /// Returns a text that has no variables, such as a tool's description.
+    /// Returns a prompt that has no variables, such as a tool's description.
     pub fn render_static(&self, name: &str) -> String {
         self.render(name, ()).unwrap_or_default()
     }
@@ -98,7 +98,7 @@ impl Prompts {
         PromptOverlay::read(dir, &known)
     }
 
-    /// Adds texts and settings that [`Prompts::factors`] returned and an arm recorded to an
+    /// Adds prompts and settings that [`Prompts::factors`] returned and an arm recorded to an
     /// overlay. Settings are added in parsed form.
     pub(crate) fn overlay_with_factors(
         overlay: PromptOverlay,
@@ -114,7 +114,7 @@ impl Prompts {
         Ok(over.with_text(folder, "manifest.toml", settings))
     }
 
-    /// Returns all texts, as written, and all settings, as parsed, by name.
+    /// Returns all prompts, as written, and all settings, as parsed, by name.
     pub fn factors(&self) -> Value {
         json!({ "prompts": self.texts, "settings": self.settings })
     }
@@ -158,8 +158,8 @@ impl<'a> OpeningVariables<'a> {
     }
 }
 
-/// Returns sample values for the variables of each text. They define which variables users' own
-/// texts may use.
+/// Returns sample values for the variables of each prompt. They define which variables users' own
+/// prompts may use.
 fn sample_variables(name: &str) -> Value {
     match name {
         "system" | "task" => json!({

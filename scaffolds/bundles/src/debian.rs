@@ -133,7 +133,7 @@ fn extract_python(path: &Path, entry: ArchiveEntry<'_>, tree: &Path) -> Result<(
         {
             unpack::write_file(&tree.join("lib/python3.13").join(below), content, executable)
         }
-        // The only symlink here points to a configuration file on the machine.
+        // Skip symlinks. The only one points to a configuration file outside the archive.
         ArchiveEntry::File { .. } | ArchiveEntry::Link(_) => Ok(()),
     }
 }

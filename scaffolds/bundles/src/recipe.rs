@@ -68,7 +68,7 @@ fn is_false(value: &bool) -> bool {
 pub enum BundleKind {
     /// Packages from the npm registry, which are executables or JavaScript with its own Node.js.
     Npm,
-    /// Packages from PyPI, with a Python 3.13 of their own.
+    /// Packages from PyPI, with their own Python 3.13.
     Pypi,
     /// Only files next to the manifest.
     Files,
@@ -173,7 +173,7 @@ pub(crate) fn is_entry_point(target: &str) -> bool {
     target.split_once(':').is_some_and(|(module, function)| words(module) && words(function))
 }
 
-/// Returns whether a text is a single path component that needs no quoting.
+/// Returns whether a string is a single path component that needs no quoting.
 pub(crate) fn is_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
     !name.is_empty() && !name.starts_with('.') && name.len() < 100 && name.chars().all(allowed)

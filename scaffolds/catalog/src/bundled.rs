@@ -8,7 +8,7 @@ use proctor_types::UserError;
 
 /// An agent that runs in the sandbox.
 pub struct BundledAgent {
-    /// The name under which the agent was requested.
+    /// The agent's name as requested.
     pub requested_name: String,
     pub name: String,
     pub version: String,

@@ -149,7 +149,7 @@ fn shorten(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(MAX_QUOTED_CHARS).collect()
 }
 
-/// Appends the last line of stderr, or that of stdout if stderr is empty.
+/// Appends the last line of stderr, or of stdout if stderr is empty.
 fn with_last_line(reason: String, output: &CommandOutput) -> String {
     let last = |stream: &CapturedOutput| {
         let end = if stream.tail.is_empty() { &stream.head } else { &stream.tail };

@@ -56,7 +56,7 @@ pub struct Manifest {
     /// that matches applies.
     #[serde(default)]
     pub exit: Vec<ExitRule>,
-    /// Tool calls that end a conversation, by name or by a text in their arguments.
+    /// Tool calls that end a conversation, by name or by a string in their arguments.
     #[serde(default)]
     pub submits: Vec<String>,
     /// Whether the agent can run as root.
@@ -71,7 +71,7 @@ pub struct Manifest {
     pub settings: Map<String, Value>,
 }
 
-/// The `[command]` table. All texts are templates.
+/// The `[command]` table. All strings are templates.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CommandLine {
@@ -191,10 +191,11 @@ impl Default for LogFiles {
 pub struct ExitRule {
     /// How the trial ended if the rule matches.
     pub means: Meaning,
-    /// Exit statuses of the agent. If absent, any status matches, even that of a killed program.
+    /// Exit statuses of the agent. If absent, any status matches, even the status of a killed
+    /// program.
     #[serde(default)]
     pub codes: Vec<i32>,
-    /// Texts, at least one of which standard error must contain. If absent, any output matches.
+    /// Strings, at least one of which standard error must contain. If absent, any output matches.
     /// Standard output is not searched, because agents print the model's output there.
     #[serde(default)]
     pub output: Vec<String>,
@@ -224,7 +225,7 @@ pub enum Meaning {
     EmptyTurn,
     /// The agent was in a loop.
     Loop,
-    /// The agent stopped for a reason of its own, such as its own turn limit.
+    /// The agent stopped for its own reason, such as its own turn limit.
     Finished,
 }
 

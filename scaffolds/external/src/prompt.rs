@@ -1,4 +1,4 @@
-//! The prompt for command-line agents. All agents get the same text, so that they are compared on
+//! The prompt for command-line agents. All agents get the same prompt, so that they are compared on
 //! equal terms.
 
 use minijinja::value::Serde;

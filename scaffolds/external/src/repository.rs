@@ -10,8 +10,8 @@ use serde_json::json;
 
 use crate::{RepositoryFiles, time_limits::HELPER_TIMEOUT};
 
-/// Shell code that prints those of the paths that exist in the work directory (`$1`). If the work
-/// directory is in a Git repository, also checks each parent up to the repository's root.
+/// Shell code that prints the paths that exist in the work directory (`$1`). If the work directory
+/// is in a Git repository, also checks each parent up to the repository's root.
 const FIND_SCRIPT: &str = r#"cd -- "$1" || exit 1
 shift
 dir=$PWD top=$PWD
@@ -119,7 +119,7 @@ impl HiddenFiles {
         Ok(())
     }
 
-    /// Runs a command as the sandbox's root, because the files may belong to another user.
+    /// Runs a command as root in the sandbox, because the files may belong to another user.
     async fn run_as_root(
         &self,
         line: &str,

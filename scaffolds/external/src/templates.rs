@@ -127,7 +127,8 @@ pub fn render_manifest(
     let short =
         TemplateVariables { prompt: pointer.clone(), statement: pointer, ..variables.clone() };
     let mut is_long = false;
-    // If Linux would reject the prompt as an argument, give the agent a text that refers to a file.
+    // If Linux would reject the prompt as an argument, give the agent a prompt that refers to a
+    // file.
     let mut bounded = |key: &str, text: &str, room: usize| -> Result<String, String> {
         let whole = render(key, text, variables)?;
         if whole.len() < room {

@@ -33,7 +33,7 @@ use crate::{
 pub(crate) const PROTOCOL: u64 = 1;
 /// The id of the only request that Proctor sends to the program.
 const INITIALIZE_ID: u64 = 0;
-/// The method with which the program requests a response from the model.
+/// The method that the program calls to request a response from the model.
 const ASK_METHOD: &str = "model/ask";
 
 /// A user's program that communicates through its standard input and output.
@@ -459,7 +459,8 @@ fn to_request_outcome(result: ActionResult) -> Result<RequestOutcome, Stop> {
         Stop::Budget(kind) => told(BudgetScope::Trial, *kind),
         Stop::SharedBudget(scope, kind) => told(*scope, *kind),
         Stop::Refused(why) => {
-            let what = format!("the trial is over: the model's endpoint refused: {why}");
+            let what =
+                format!("the trial is over: the model's endpoint refused the request: {why}");
             RpcError::new(TRIAL_OVER, what).data(json!({ "reason": "refused" }))
         }
         Stop::Fault(_) | Stop::Cancelled => return Err(stop),

@@ -75,8 +75,8 @@ impl ProgramStore {
         Some(self.folder.join(digest)).filter(|folder| plain && folder.is_dir())
     }
 
-    /// Stores embedded files, which are pairs of a relative path and a text. Returns the directory
-    /// that contains them.
+    /// Stores embedded files, which are pairs of a relative path and its content. Returns the
+    /// directory that contains them.
     ///
     /// # Errors
     /// Fails if the store cannot be written to.
@@ -120,7 +120,7 @@ impl ProgramStore {
         Ok(())
     }
 
-    /// Returns the texts of the notes whose names start with `prefix`, newest first.
+    /// Returns the contents of the notes whose names start with `prefix`, newest first.
     pub(crate) fn read_notes(&self, prefix: &str) -> Vec<String> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let mut notes: Vec<(Option<SystemTime>, String)> = entries

@@ -111,7 +111,7 @@ def test_runs_are_compared_and_drawn_as_curves(finished: proctor.Run) -> None:
     assert pair.sentence in str(comparison)
     assert finished.compare("noop", "tool").difference == -1.0
     assert finished.compare("tools", "noop").pair().points == 100.0
-    # The path of a run is no arm.
+    # A run's path is not the name of an arm.
     with pytest.raises(proctor.ConfigError, match="listed twice"):
         finished.compare(str(finished.path))
     with pytest.raises(LookupError, match="no arm or run directory 'other'; arms: tools, noop"):

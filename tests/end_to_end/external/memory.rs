@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-/// A variable in the environment of every external agent, by which its processes are identified.
+/// An environment variable of every external agent, which identifies the agent's processes.
 const AGENT_HOME: &[u8] = b"HOME=/tmp/agent-home";
 const PAGE_BYTES: u64 = 4096;
 

@@ -115,7 +115,7 @@ pub fn arm_rows(stage: &Stage, out: &Path, arm_names: &[String]) -> Vec<(Value, 
 }
 
 /// Checks that each agent solves the task with its own tools, and that the record contains the same
-/// events as that of a built-in loop.
+/// events as for a built-in loop.
 fn check_solved(name: &str, kind: &str) {
     let stage = Stage::new();
     for (row, journal) in run_shipped(&stage, name, kind, &[]) {

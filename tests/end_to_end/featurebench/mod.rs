@@ -178,8 +178,8 @@ fn featurebench_output_that_imports_the_original_is_reported_on_docker() {
     }
 }
 
-/// Compares Proctor's verdicts with those of the harness on the same patches in the same images.
-/// The patches solve the task, solve part of it, or cheat.
+/// Compares Proctor's verdicts with the harness's on the same patches in the same images. The
+/// patches solve the task, solve part of it, or cheat.
 #[test]
 fn featurebench_harness_agrees_on_docker() {
     let name = "featurebench_harness_agrees_on_docker";

@@ -18,7 +18,7 @@ setup(
 pub struct SolvedRow {
     pub row: Value,
     pub solution: String,
-    /// On level 2, a patch that uses the original library instead of code of its own.
+    /// On level 2, a patch that uses the original library instead of its own code.
     pub shortcut_patch: Option<String>,
 }
 

@@ -408,7 +408,7 @@ fn resume_uses_the_planned_program() {
 
 /// A mistake is reported with its key before anything runs.
 #[test]
-fn host_mistakes_are_reported_at_their_key() {
+fn host_program_errors_are_reported_at_their_key() {
     let told = |settings: &str| {
         let stage = Stage::new();
         let text = base_config(&stage, "native", &["solves"]);

@@ -106,7 +106,7 @@ fn docker_python_function_solves_the_task() {
 }
 
 #[test]
-fn each_ending_of_a_function_has_its_outcome() {
+fn each_function_ending_has_its_outcome() {
     let stage = Stage::new();
     let steps = "budget = { steps = 3 }";
     let idle = "settings = { idle_seconds = 3 }";
@@ -217,7 +217,7 @@ fn python_arm_id_depends_on_file_and_packages() {
 }
 
 #[test]
-fn python_arm_mistakes_are_reported_at_their_key() {
+fn python_arm_errors_are_reported_at_their_key() {
     let told = |scaffold: &str, lines: &str| {
         let stage = Stage::new();
         stage.write_file("agent.py", "def drive(session): ...\n");

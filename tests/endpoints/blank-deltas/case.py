@@ -1,4 +1,4 @@
-"""chat/bash, vLLM-MLX with a tool parser, and bridges that test each chunk with `trim()`: in streams, a chunk that contains only blanks is dropped; without streaming, the text is complete. The server sends tokens one by one, so of each indentation one blank is left, and nested blocks end up at one depth. The model's Python fails each time, and after six attempts the model gives up: resolved, never scored. (vllm-mlx#464, Agents-for-js#997, spacebot#413, ruby_llm#636)"""
+"""chat/bash, vLLM-MLX with a tool parser, and bridges that test each chunk with `trim()`: in streams, a chunk that contains only blanks is dropped; without streaming, the text is complete. The server sends tokens one by one, so each indentation shrinks to one blank, and nested blocks get the same depth. The model's Python fails each time, and after six attempts the model gives up: resolved, never scored. (vllm-mlx#464, Agents-for-js#997, spacebot#413, ruby_llm#636)"""
 from mock import *
 import re
 # The pieces of a byte-pair tokenizer of the GPT kind.

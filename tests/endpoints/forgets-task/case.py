@@ -1,4 +1,4 @@
-"""chat/tools, Ollama with its default window of 4,096: once the conversation outgrows it, the server silently drops the oldest messages (first the task) before each response, and prompt_tokens stay near 3,300 while the conversation grows to 12,000. The model goes on calling tools, then submits an unchanged repository: a fault with a hint about `num_ctx`, never scored as submitted. (ollama#18107, PuPu#129, subwave#293, webai-at-home#213, smolagents#252)"""
+"""chat/tools, Ollama with its default window of 4,096: once the conversation outgrows it, the server silently drops the oldest messages (first the task) before each response, and prompt_tokens stay near 3,300 while the conversation grows to 12,000. The model continues to call tools, then submits an unchanged repository: a fault with a hint about `num_ctx`, never scored as submitted. (ollama#18107, PuPu#129, subwave#293, webai-at-home#213, smolagents#252)"""
 from mock import *
 WORDS = 'the parser reads each numeral from left to right and adds the value of every sign that it finds in the table of values for the package'
 class C(Case):

@@ -1,4 +1,4 @@
-"""Like run-of-g, chat/bash: the run of `G` goes on to the request's max_tokens: finish_reason `length`, completion_tokens equal to the limit of the arm (2,000). Not the model's long answer: a fault (or resolved)."""
+"""Like run-of-g, chat/bash: the run of `G` continues up to the request's max_tokens: finish_reason `length`, completion_tokens equal to the limit of the arm (2,000). This is not a long answer of the model: a fault (or resolved)."""
 from mock import *
 class C(Case):
     scaffold = 'bash'

@@ -1,4 +1,4 @@
-"""chat/bash, gpt-oss on mlx-lm, Ollama and others without a Harmony parser: content is the raw channels, streamed or not: `<|channel|>analysis<|message|>` drafts (one hands in) `<|end|><|start|>assistant<|channel|>final<|message|>` the answer `<|return|>`. Only the final channel is the model's answer: resolved. Never may a draft be run, nor cost the trial. (mlx-lm#875/1867, macprovider#743, odysseus#2420, hermes-agent#62680, maclocal-api#121)"""
+"""chat/bash, gpt-oss on mlx-lm, Ollama and others without a Harmony parser: content is the raw channels, streamed or not: `<|channel|>analysis<|message|>` drafts (one submits) `<|end|><|start|>assistant<|channel|>final<|message|>` the answer `<|return|>`. Only the final channel is the model's answer: resolved. A draft must never run or cost the trial. (mlx-lm#875/1867, macprovider#743, odysseus#2420, hermes-agent#62680, maclocal-api#121)"""
 from mock import *
 class C(Case):
     scaffold = 'bash'

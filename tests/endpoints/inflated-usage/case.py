@@ -1,4 +1,4 @@
-"""chat/tools, LiteLLM/Fireworks streams: prompt_tokens is at least 100 times the possible maximum (2,000,000 for a prompt of 2,000 tokens); complete responses count correctly. The count must not end the trial at a token limit. (litellm#12970, lemma-platform#564: 193 M input tokens, 138 $ in one run)"""
+"""chat/tools, LiteLLM/Fireworks streams: prompt_tokens is at least 100 times the possible maximum (2,000,000 for a prompt of 2,000 tokens); complete responses count correctly. This count must not end the trial at a token limit. (litellm#12970, lemma-platform#564: 193 M input tokens, 138 $ in one run)"""
 from mock import *
 class C(Case):
     budget = 'steps = 12\nwall_seconds = 120\ninput_tokens = 300000\ncost_usd = 1.0'

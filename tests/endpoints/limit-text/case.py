@@ -1,4 +1,4 @@
-"""messages/tools, proxies over the Claude CLI or SDK (and Copilot proxies): from step 2 on, status 200 and the subscription's limit as an ordinary text block (model `<synthetic>`, zero tokens, stop_reason stop_sequence) until the limit resets in hours. The model did not write it: a fault, never scored. (openclaw#16665, #118835, phantombot#284, claude-code#40485, #9046)"""
+"""messages/tools, proxies over the Claude CLI or SDK (and Copilot proxies): from step 2 on, status 200 and the subscription's limit as an ordinary text block (model `<synthetic>`, zero tokens, stop_reason stop_sequence) until the limit resets hours later. The model did not write it: a fault, never scored. (openclaw#16665, #118835, phantombot#284, claude-code#40485, #9046)"""
 from mock import *
 import uuid
 class C(Case):

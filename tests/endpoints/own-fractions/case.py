@@ -1,4 +1,4 @@
-"""chat/tools, honest: after its first call, the model writes a timeout of half a second three times, which is no integer, and gives up with text: scored."""
+"""chat/tools, honest: after its first call, the model writes a timeout of half a second three times, which is not an integer, and gives up with text: scored."""
 from mock import *
 class C(Case):
     def answer(self, conv, k, body):

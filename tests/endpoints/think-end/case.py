@@ -1,4 +1,4 @@
-"""chat/bash, vLLM/SGLang without a reasoning parser (R1, QwQ, DeepSeek V4): the template opens <think> in the prompt, so content is the reasoning with its drafts, then `</think>`, then the answer, streamed or not. Only what follows `</think>` is the model's answer: resolved; never may a draft be run (one hands in) or cost the trial. (vllm#12999, #13125, #13375, DeepSeek-R1#352, mlx-vlm#1161)"""
+"""chat/bash, vLLM/SGLang without a reasoning parser (R1, QwQ, DeepSeek V4): the template opens <think> in the prompt, so content is the reasoning with its drafts, then `</think>`, then the answer, streamed or not. Only what follows `</think>` is the model's answer: resolved. A draft must never run (one of them submits) or cost the trial. (vllm#12999, #13125, #13375, DeepSeek-R1#352, mlx-vlm#1161)"""
 from mock import *
 ASK = '```bash\n%s\n```'
 TURNS = [

@@ -173,7 +173,7 @@ pub enum Command {
     },
     /// Print a shell completion script. In bash, load it with `source <(proctor completions bash)`.
     Completions {
-        /// The shell to complete commands in.
+        /// The shell to generate the script for.
         #[arg(value_enum)]
         shell: clap_complete::Shell,
     },
@@ -191,7 +191,7 @@ pub enum Command {
     /// Check this machine: run the conformance kit's quick tests and one trial on every sandbox
     /// back end
     Doctor {
-        /// Run all tests of the conformance kit, not only the quick ones
+        /// Run all tests of the conformance kit, not just the quick ones.
         #[arg(long)]
         full: bool,
     },

@@ -179,7 +179,7 @@ pub struct ReportArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ReportFormat {
-    /// Text for a terminal: the main result, all results and the findings on one screen.
+    /// Text for a terminal: the main result, the full results and the findings on one screen.
     Text,
     /// Arms, comparisons and findings, for a pull request.
     Markdown,

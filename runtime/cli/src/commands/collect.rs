@@ -290,7 +290,8 @@ fn reject_overwriting_tasks(out: &Path) -> Result<(), UserError> {
     }
 }
 
-/// Whether a text has the form `2024-05-01`. Dates are compared as strings, so no other form works.
+/// Whether a string has the form `2024-05-01`. Dates are compared as strings, so no other form
+/// works.
 fn is_iso_date(text: &str) -> bool {
     let shape = |byte: u8| if byte.is_ascii_digit() { b'0' } else { byte };
     text.bytes().map(shape).eq(*b"0000-00-00")

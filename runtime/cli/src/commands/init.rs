@@ -291,7 +291,7 @@ impl TemplateModel {
             key_env: spec.key_env.clone(),
             context_window: spec.context_window,
             is_local: model.vendor_model.is_local,
-            is_priced: prices.price_of(spec).is_some(),
+            is_priced: prices.price_for(spec).is_some(),
         }
     }
 }

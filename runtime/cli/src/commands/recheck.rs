@@ -37,7 +37,7 @@ struct ChangedTrial {
 struct RecheckReport {
     /// The version of the current rules.
     rules: u32,
-    /// The runs, and the version of the rules by which each was judged.
+    /// The runs, and the version of the rules that each run used.
     runs: Vec<RunRules>,
     trials: Vec<ChangedTrial>,
 }

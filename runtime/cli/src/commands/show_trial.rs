@@ -28,8 +28,8 @@ use crate::{
 /// are only counted.
 const MAX_SHOWN_TESTS: usize = 10;
 
-/// Maximum number of texts from the agent to show for a whole trial, and maximum length of each in
-/// characters. A step shows all of its texts in full.
+/// Maximum number of agent messages to show for a whole trial, and maximum length of each in
+/// characters. A step shows all of its messages in full.
 const MAX_SHOWN_LOGS: usize = 20;
 const MAX_LOG_CHARS: usize = 200;
 
@@ -214,7 +214,7 @@ fn format_trial(trial: &Trial, run: &Path) -> String {
     out
 }
 
-/// Returns a text as a word of a shell line. Quotes it only if that is necessary.
+/// Returns a string as a word of a shell line. Quotes it only if that is necessary.
 fn shell_word(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
     match !text.is_empty() && text.chars().all(is_plain) {

@@ -27,7 +27,7 @@ impl MessageBuilder {
         self.add_content(&Value::String(text.to_owned()));
     }
 
-    /// Adds content: text, or a list of parts followed by text. Ignores empty texts, because some
+    /// Adds content: text, or a list of parts followed by text. Ignores empty strings, because some
     /// endpoints send them between two fragments of the same part.
     fn add_content(&mut self, value: &Value) {
         if value.is_null() {

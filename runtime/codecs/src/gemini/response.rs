@@ -96,9 +96,9 @@ pub(super) fn read_parts(body: &Value, calls: &mut CallTracker, deltas: &mut Vec
     }
 }
 
-/// Whether a part is a thought although it is not marked as one: it has the header of a thought, and
-/// the answer follows in a part of its own. A model that writes such a header itself puts its text
-/// into a single part.
+/// Whether a part is a thought although it is not marked as one: it has the header of a thought,
+/// and the answer follows in a separate part. A model that writes such a header itself puts its
+/// text into a single part.
 fn is_unmarked_thought(text: &str, next_parts: &[Value]) -> bool {
     let is_answer = |part: &Value| {
         part["thought"] != true && part["text"].as_str().is_some_and(|text| !text.trim().is_empty())

@@ -45,8 +45,8 @@ impl MessageDeduplicator {
         }
     }
 
-    /// Ends the current message. If the message is only a part of the previous one, it is a message
-    /// of its own.
+    /// Ends the current message. If the message is only a part of the previous one, it is a
+    /// separate message.
     pub(super) fn end_message(&mut self, deltas: &mut Vec<Delta>) {
         let is_held = std::mem::take(&mut self.is_held);
         if is_held && !self.current.is_empty() && self.current != self.previous {
@@ -104,7 +104,7 @@ mod tests {
     }
 
     /// Reads a stream of messages, with a reasoning item before each. Returns the text, and the
-    /// texts of the messages to send back.
+    /// text of each message to send back.
     fn stream(messages: &[(&str, &str)]) -> (String, Vec<String>) {
         let (mut events, mut output) = (Vec::new(), Vec::new());
         for (id, text) in messages {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn stream_of_snapshots_is_the_last_message() {
+    fn snapshot_stream_yields_the_last_message() {
         for (messages, text, sent) in [
             (
                 vec![("a", "I list"), ("b", "I list the"), ("c", "I list the files.")],
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn complete_response_of_snapshots_is_the_last_message() {
+    fn complete_snapshot_response_yields_the_last_message() {
         let body = json!({"status": "completed",
             "output": [message("a", "I list"), message("b", "I list the files.")]});
         let read = CollectedResponse::from_deltas(read_response(&body).expect("a response"));

@@ -170,7 +170,7 @@ impl<'a> InitialWorkdir<'a> {
         };
         let mask = Patch::parse(task.mask.as_deref().unwrap_or_default().as_bytes());
         let changes = mask.resolve(&current).map_err(|error| {
-            Fault::new(FaultLayer::Setup, format!("{}: applying the mask: {error}", task.id))
+            Fault::new(FaultLayer::Setup, format!("{}: cannot apply the mask: {error}", task.id))
         })?;
         let masked = changes.into_iter().filter_map(|change| match change {
             Change::Write { path, bytes, mode } => {

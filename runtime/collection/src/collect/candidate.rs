@@ -231,11 +231,11 @@ impl CandidateContext<'_> {
             return Ok(None);
         }
         let (mut code, mut stubs) = (String::new(), String::new());
-        for number in removal.extracted.all_objects() {
-            let Some(object) = self.objects.list.get(number) else { continue };
+        for index in removal.extracted.all_objects() {
+            let Some(object) = self.objects.list.get(index) else { continue };
             let text = fs::read_to_string(self.tree.folder.join(&object.file)).unwrap_or_default();
             object.code(&text).iter().for_each(|one| code.push_str(&format!("{one}\n\n")));
-            if removal.extracted.shown_objects.contains(&number) {
+            if removal.extracted.shown_objects.contains(&index) {
                 let is_it = |it: &&Object| it.file == object.file && it.path == object.path;
                 stubs.extend(carving.objects.iter().filter(is_it).map(|it| it.stub.as_str()));
             }
@@ -259,14 +259,12 @@ impl CandidateContext<'_> {
     fn carving_with_notes(&self, file: &str, removal: &Removal) -> Carving {
         let mut carving = removal.carving.clone();
         let Some(graph) = self.graphs.get(file) else { return carving };
-        let is_helper = |number| removal.extracted.helpers.contains(&number);
+        let is_helper = |index| removal.extracted.helpers.contains(&index);
         for object in &mut carving.objects {
-            let number = self.objects.find_by_path(&object.file, &object.path);
+            let index = self.objects.find_by_path(&object.file, &object.path);
             let Some((before, _)) = carving.files.get(&object.file) else { continue };
-            let notes = |_: &str| match number {
-                Some(number) => {
-                    self.notes.notes_for_object(number, &self.objects, graph, &is_helper)
-                }
+            let notes = |_: &str| match index {
+                Some(index) => self.notes.notes_for_object(index, &self.objects, graph, &is_helper),
                 None => Vec::new(),
             };
             let view = StubOptions { notes: &notes, ..StubOptions::PLAIN };

@@ -60,11 +60,7 @@ impl CandidateContext<'_> {
         }
     }
 
-    pub(super) fn object_ids(&self, numbers: &BTreeSet<usize>) -> Vec<String> {
-        numbers
-            .iter()
-            .filter_map(|&number| self.objects.list.get(number))
-            .map(|it| it.id())
-            .collect()
+    pub(super) fn object_ids(&self, indices: &BTreeSet<usize>) -> Vec<String> {
+        indices.iter().filter_map(|&index| self.objects.list.get(index)).map(|it| it.id()).collect()
     }
 }

@@ -41,13 +41,13 @@ pub(super) fn find_copied_objects(
             (1..=WINDOW_LINES).map(|length| hash_windows([stays.as_str()], length)).collect();
         let shares: Vec<(usize, f64)> = removed_objects
             .iter()
-            .filter_map(|&number| {
-                let object = objects.list.get(number)?;
+            .filter_map(|&index| {
+                let object = objects.list.get(index)?;
                 let text = match carving.files.get(&object.file) {
                     Some((before, _)) => before,
                     None => return None,
                 };
-                Some((number, copied_fraction(&object.code(text), &file_windows)))
+                Some((index, copied_fraction(&object.code(text), &file_windows)))
             })
             .collect();
         let most = shares.iter().map(|(_, share)| *share).fold(0.0, f64::max);
@@ -120,8 +120,8 @@ class B:
         let tree = tempfile::tempdir().unwrap();
         fs::write(tree.path().join("m.py"), before).unwrap();
         let objects = Objects::scan(tree.path(), &["m.py".to_owned()]);
-        let number = |path: &str| objects.list.iter().position(|it| it.path == path).unwrap();
-        let gone = BTreeSet::from([number("A.push"), number("A.own")]);
+        let index = |path: &str| objects.list.iter().position(|it| it.path == path).unwrap();
+        let gone = BTreeSet::from([index("A.push"), index("A.own")]);
         let files = BTreeMap::from([("m.py".to_owned(), (before.to_owned(), after))]);
         let carving = Carving { objects: Vec::new(), files };
         let leak = |place: &str| Leak {
@@ -133,7 +133,7 @@ class B:
         let found = |place: &str| {
             find_copied_objects(&[leak(place)], &gone, &objects, &carving, tree.path())
         };
-        assert_eq!(found("/testbed/m.py"), BTreeSet::from([number("A.push")]));
+        assert_eq!(found("/testbed/m.py"), BTreeSet::from([index("A.push")]));
         assert!(found("/usr/lib/m.py").is_empty());
     }
 }

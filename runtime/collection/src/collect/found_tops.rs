@@ -51,7 +51,7 @@ impl CandidateContext<'_> {
     pub(super) fn test_file_tops(&self, file: &str) -> TestFileTops {
         let graph = self.graphs.get(file);
         let candidates = graph.map(|graph| self.score_candidates(file, graph)).unwrap_or_default();
-        let scored: BTreeSet<usize> = candidates.iter().map(|it| it.number).collect();
+        let scored: BTreeSet<usize> = candidates.iter().map(|it| it.index).collect();
         let reached = graph.map(|graph| graph.reached_objects.clone()).unwrap_or_default();
         let below = self.object_ids(&reached.difference(&scored).copied().collect());
         let instead = graph.and_then(|graph| fallback_tops(&candidates, graph));
@@ -63,7 +63,7 @@ impl CandidateContext<'_> {
     pub(super) fn choose_tops(&self, file: &str, graph: &FileGraph) -> BTreeSet<usize> {
         let candidates = self.score_candidates(file, graph);
         fallback_tops(&candidates, graph)
-            .unwrap_or_else(|| candidates.iter().filter(|it| it.top).map(|it| it.number).collect())
+            .unwrap_or_else(|| candidates.iter().filter(|it| it.top).map(|it| it.index).collect())
     }
 }
 
@@ -84,9 +84,9 @@ mod tests {
     fn direct_calls_replace_tops_only_if_no_candidate_is_a_top() {
         let graph =
             FileGraph { roots: [Node::Object(1), Node::Object(2)].into(), ..FileGraph::default() };
-        let candidate = |number, top| tops::Candidate {
-            number,
-            object: format!("m.py::f{number}"),
+        let candidate = |index, top| tops::Candidate {
+            index,
+            object: format!("m.py::f{index}"),
             score: 0.0,
             top,
             because: BTreeMap::new(),

@@ -219,8 +219,8 @@ fn trace_with_notes(python: &str, functions: &[&str]) -> (Objects, FileGraph, Fu
     (objects, graph, notes)
 }
 
-fn object_paths(objects: &Objects, numbers: &BTreeSet<usize>) -> Vec<String> {
-    numbers.iter().map(|&number| objects.list[number].path.clone()).collect()
+fn object_paths(objects: &Objects, indices: &BTreeSet<usize>) -> Vec<String> {
+    indices.iter().map(|&index| objects.list[index].path.clone()).collect()
 }
 
 fn object_number(objects: &Objects, path: &str) -> usize {
@@ -316,7 +316,7 @@ fn notes_contain_observed_types_and_raised_exceptions() {
         let (objects, graph, notes) = trace_with_notes(python, &["by_types"]);
         let checked = object_number(&objects, "checked");
         let of = |path: &str, helper: bool| {
-            let helpers = |number: usize| helper && number == checked;
+            let helpers = |index: usize| helper && index == checked;
             notes.notes_for_object(object_number(&objects, path), &objects, &graph, &helpers)
         };
         // Annotated parameters are omitted. A class defined in a test is reported as its base
@@ -378,7 +378,7 @@ fn functions_used_as_values_include_callbacks() {
     fs::write(dir.path().join("b.py"), "def g(): pass\ndef h(): pass\ndef k(): pass\n").unwrap();
     let objects = Objects::scan(dir.path(), &["a.py".to_owned(), "b.py".to_owned()]);
     let stay = objects.functions_used_as_values(&[object_number(&objects, "f")].into());
-    let ids: Vec<String> = stay.iter().map(|&number| objects.list[number].id()).collect();
+    let ids: Vec<String> = stay.iter().map(|&index| objects.list[index].id()).collect();
     assert_eq!(ids, ["a.py::g", "b.py::h"]);
 }
 

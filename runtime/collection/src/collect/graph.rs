@@ -44,15 +44,15 @@ impl FileGraph {
             }
             for node in caller.into_iter().chain([called]) {
                 match node {
-                    Node::Object(number) => drop(out.reached_objects.insert(*number)),
+                    Node::Object(index) => drop(out.reached_objects.insert(*index)),
                     // Code outside the package is always a root, even if other code called it.
                     Node::External(_) => drop(out.roots.insert(node.clone())),
                     Node::Module(_) | Node::ModuleExpression(..) => {}
                 }
             }
             // Module-level code made this call, so this test was the first to import the module.
-            if let (Some(Node::Module(_)), Node::Object(number)) = (caller, called) {
-                out.import_time_objects.insert(*number);
+            if let (Some(Node::Module(_)), Node::Object(index)) = (caller, called) {
+                out.import_time_objects.insert(*index);
             }
         }
         let mut imports: BTreeMap<&Node, BTreeSet<&Node>> = BTreeMap::new();
@@ -70,8 +70,8 @@ impl FileGraph {
 
     /// Returns the objects that an object calls, either directly or through nodes that are not
     /// objects, such as lambdas and imports.
-    pub(super) fn callees_of(&self, number: usize) -> BTreeSet<usize> {
-        self.reachable_objects(self.callees.get(&Node::Object(number)).into_iter().flatten())
+    pub(super) fn callees_of(&self, index: usize) -> BTreeSet<usize> {
+        self.reachable_objects(self.callees.get(&Node::Object(index)).into_iter().flatten())
     }
 
     /// Returns the objects that the tests call directly.
@@ -87,7 +87,7 @@ impl FileGraph {
                 continue;
             }
             match node {
-                Node::Object(number) => drop(out.insert(*number)),
+                Node::Object(index) => drop(out.insert(*index)),
                 _ => open.extend(self.callees.get(node).into_iter().flatten()),
             }
         }
@@ -106,8 +106,8 @@ fn transitive_callees(
         if !seen.insert(node) {
             continue;
         }
-        if let Node::Object(number) = node {
-            out.insert(*number);
+        if let Node::Object(index) = node {
+            out.insert(*index);
         }
         // Don't follow imports of other modules.
         let inner = callees.get(node).into_iter().flatten();

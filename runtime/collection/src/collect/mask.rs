@@ -58,8 +58,8 @@ fn needed_objects(
     removed_objects: &BTreeSet<usize>,
 ) -> BTreeSet<usize> {
     let of = |fits: &dyn Fn(&super::objects::Object) -> bool| -> BTreeSet<usize> {
-        let numbers = removed_objects.iter().copied();
-        numbers.filter(|&number| objects.list.get(number).is_some_and(fits)).collect()
+        let indices = removed_objects.iter().copied();
+        indices.filter(|&index| objects.list.get(index).is_some_and(fits)).collect()
     };
     match error {
         CarveError::Needed { file, name, .. } => {
@@ -88,9 +88,9 @@ pub(super) fn objects_in_log(
     removed_objects: &BTreeSet<usize>,
 ) -> BTreeSet<usize> {
     let mut by_name: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
-    for &number in removed_objects {
-        if let Some(object) = objects.list.get(number) {
-            by_name.entry(object.name()).or_default().insert(number);
+    for &index in removed_objects {
+        if let Some(object) = objects.list.get(index) {
+            by_name.entry(object.name()).or_default().insert(index);
         }
     }
     let mut out = BTreeSet::new();

@@ -67,20 +67,20 @@ impl TopsPrompts<'_> {
         let (mut out, mut seen) = (Vec::new(), BTreeSet::new());
         let mut level = graph.callees_of_tests();
         for _ in 0..self.settings.depth {
-            let fresh = level.iter().copied().filter(|number| seen.insert(*number));
+            let fresh = level.iter().copied().filter(|index| seen.insert(*index));
             let fresh: Vec<(usize, &Object)> =
-                fresh.filter_map(|number| Some((number, self.objects.list.get(number)?))).collect();
+                fresh.filter_map(|index| Some((index, self.objects.list.get(index)?))).collect();
             let mut next = BTreeSet::new();
             for batch in fresh.chunks(self.settings.model.batch.max(1)) {
                 let chosen = self.ask_about_batch(file, &text, batch).await?;
-                for (number, object) in batch {
+                for (index, object) in batch {
                     let top = chosen.contains(&object.id());
                     let score = if top { 1.0 } else { 0.0 };
                     let because = BTreeMap::from([("model", score)]);
-                    let (number, object) = (*number, object.id());
-                    out.push(Candidate { number, object, score, top, because });
+                    let (index, object) = (*index, object.id());
+                    out.push(Candidate { index, object, score, top, because });
                     if !top {
-                        next.extend(graph.callees_of(number));
+                        next.extend(graph.callees_of(index));
                     }
                 }
             }

@@ -15,7 +15,7 @@ const MAX_LISTED_TYPES: usize = 6;
 /// The notes on a project's functions.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FunctionNotes {
-    /// Observed types by object number.
+    /// Observed types by object index.
     observed_types: BTreeMap<usize, ObservedTypes>,
 }
 
@@ -24,8 +24,8 @@ impl FunctionNotes {
         let mut types_by_object: BTreeMap<usize, ObservedTypes> = BTreeMap::new();
         for (code, types) in &calls.types {
             let code = calls.code.get(*code);
-            let Some(number) = code.and_then(|code| objects.find_by_code(code)) else { continue };
-            let all = types_by_object.entry(number).or_default();
+            let Some(index) = code.and_then(|code| objects.find_by_code(code)) else { continue };
+            let all = types_by_object.entry(index).or_default();
             for (parameter, kinds) in types {
                 all.entry(parameter.clone()).or_default().extend(kinds.iter().cloned());
             }
@@ -37,16 +37,16 @@ impl FunctionNotes {
     /// a given function. The exceptions of a hidden function are attributed to its callers.
     pub(super) fn notes_for_object(
         &self,
-        number: usize,
+        index: usize,
         objects: &Objects,
         graph: &FileGraph,
         is_helper: &dyn Fn(usize) -> bool,
     ) -> Vec<String> {
         let mut out = Vec::new();
-        let Some(object) = objects.list.get(number) else { return out };
+        let Some(object) = objects.list.get(index) else { return out };
         let yields = object.traits().any(|it| it.yields);
         if let (Some(traits), Some(seen)) =
-            (object.traits().next(), self.observed_types.get(&number))
+            (object.traits().next(), self.observed_types.get(&index))
         {
             // Constructors and generators have obvious return types, so leave the types out.
             let returns = !yields && object.name() != "__init__";
@@ -56,7 +56,7 @@ impl FunctionNotes {
         if yields {
             out.push("A generator.".to_owned());
         }
-        let raised = raised_exceptions(number, objects, graph, is_helper);
+        let raised = raised_exceptions(index, objects, graph, is_helper);
         if !raised.is_empty() {
             out.push(format!("Raises {}.", raised.into_iter().collect::<Vec<_>>().join(", ")));
         }
@@ -88,17 +88,17 @@ fn format_types(
 }
 
 fn raised_exceptions(
-    number: usize,
+    index: usize,
     objects: &Objects,
     graph: &FileGraph,
     is_helper: &dyn Fn(usize) -> bool,
 ) -> BTreeSet<String> {
-    let (mut open, mut known) = (vec![number], BTreeSet::from([number]));
+    let (mut open, mut known) = (vec![index], BTreeSet::from([index]));
     let mut out = BTreeSet::new();
-    while let Some(number) = open.pop() {
-        let Some(object) = objects.list.get(number) else { continue };
+    while let Some(index) = open.pop() {
+        let Some(object) = objects.list.get(index) else { continue };
         out.extend(object.traits().flat_map(|it| it.raises.iter().cloned()));
-        let called = graph.callees_of(number);
+        let called = graph.callees_of(index);
         open.extend(called.into_iter().filter(|&it| is_helper(it) && known.insert(it)));
     }
     out

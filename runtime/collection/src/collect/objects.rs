@@ -56,7 +56,7 @@ impl Object {
 /// A node in the call graph. It stands for one or more code objects.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Node {
-    /// A function, by its number in [`Objects`].
+    /// A function, by its index in [`Objects::list`].
     Object(usize),
     /// The statements of a module that run at import time, including class bodies.
     Module(String),
@@ -107,7 +107,7 @@ impl Objects {
         self.files.keys().cloned().collect()
     }
 
-    /// Returns the number of the object at a dotted path in a file.
+    /// Returns the index of the object at a dotted path in a file.
     pub(super) fn find_by_path(&self, file: &str, path: &str) -> Option<usize> {
         let is_it = |it: &usize| self.list.get(*it).is_some_and(|object| object.path == path);
         self.files.get(file)?.iter().copied().find(is_it)
@@ -116,8 +116,8 @@ impl Objects {
     /// Returns the function whose body is `code`. Returns `None` for code that is nested in a
     /// function, such as a lambda.
     pub(super) fn find_by_code(&self, code: &CodeObject) -> Option<usize> {
-        let is_it = |number: &usize| {
-            self.list.get(*number).is_some_and(|object| {
+        let is_it = |index: &usize| {
+            self.list.get(*index).is_some_and(|object| {
                 let begins = |it: &Definition| it.first == code.line || it.line == code.line;
                 object.kind != Kind::Class
                     && object.name() == code.name
@@ -139,12 +139,12 @@ impl Objects {
                 && definition.name() == code.name
         };
         let mut innermost: Option<(usize, usize)> = None;
-        for &number in of_file {
-            let Some(object) = self.list.get(number) else { continue };
+        for &index in of_file {
+            let Some(object) = self.list.get(index) else { continue };
             if object.definitions.iter().any(begins_here) {
                 return match object.kind {
                     Kind::Class => Node::Module(code.file.clone()),
-                    Kind::Function | Kind::Method => Node::Object(number),
+                    Kind::Function | Kind::Method => Node::Object(index),
                 };
             }
             if object.kind == Kind::Class {
@@ -154,12 +154,12 @@ impl Objects {
                 let holds = (definition.first..=definition.last).contains(&code.line);
                 let closer = innermost.is_none_or(|(first, _)| definition.first > first);
                 if holds && closer {
-                    innermost = Some((definition.first, number));
+                    innermost = Some((definition.first, index));
                 }
             }
         }
         match innermost {
-            Some((_, number)) => Node::Object(number),
+            Some((_, index)) => Node::Object(index),
             None => Node::ModuleExpression(code.file.clone(), code.line),
         }
     }
@@ -168,20 +168,20 @@ impl Objects {
     /// name is looked up first in the object's own file and then in all files.
     pub(super) fn functions_used_as_values(&self, users: &BTreeSet<usize>) -> BTreeSet<usize> {
         let mut functions: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-        for (number, object) in self.list.iter().enumerate() {
+        for (index, object) in self.list.iter().enumerate() {
             if object.kind == Kind::Function {
-                functions.entry(&object.path).or_default().push(number);
+                functions.entry(&object.path).or_default().push(index);
             }
         }
         let mut out = BTreeSet::new();
-        for object in users.iter().filter_map(|&number| self.list.get(number)) {
+        for object in users.iter().filter_map(|&index| self.list.get(index)) {
             for name in object.definitions.iter().flat_map(|definition| &definition.values) {
                 let Some(found) = functions.get(name.as_str()) else { continue };
-                let here = |number: &&usize| {
-                    self.list.get(**number).is_some_and(|other| other.file == object.file)
+                let here = |index: &&usize| {
+                    self.list.get(**index).is_some_and(|other| other.file == object.file)
                 };
                 match found.iter().find(here) {
-                    Some(number) => drop(out.insert(*number)),
+                    Some(index) => drop(out.insert(*index)),
                     None => out.extend(found),
                 }
             }
@@ -190,9 +190,9 @@ impl Objects {
     }
 
     /// Returns the objects' paths, grouped by file as carving expects them.
-    pub(super) fn paths_by_file(&self, numbers: &BTreeSet<usize>) -> BTreeMap<String, Vec<String>> {
+    pub(super) fn paths_by_file(&self, indices: &BTreeSet<usize>) -> BTreeMap<String, Vec<String>> {
         let mut out: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for object in numbers.iter().filter_map(|&number| self.list.get(number)) {
+        for object in indices.iter().filter_map(|&index| self.list.get(index)) {
             out.entry(object.file.clone()).or_default().push(object.path.clone());
         }
         out

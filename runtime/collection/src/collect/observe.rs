@@ -317,7 +317,7 @@ mod tests {
         lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
-    /// The texts are output from pytest 8.4.2, which failed before running any test.
+    /// The strings are output from pytest 8.4.2, which failed before running any test.
     #[test]
     fn not_started_record_lists_missing_plugins_and_modules() {
         let told = |said: &str| {

@@ -94,8 +94,8 @@ fn table_requirement(name: &str, table: &Table) -> Option<String> {
 }
 
 /// Converts a version condition to PEP 440 specifiers. If there are alternatives (`||`), only the
-/// last one is used, which is usually the newest. Returns an empty text if the condition cannot be
-/// parsed.
+/// last one is used, which is usually the newest. Returns an empty string if the condition cannot
+/// be parsed.
 fn to_version_specifiers(text: &str) -> String {
     let last = text.rsplit("||").next().unwrap_or(text);
     let clauses = parse_clauses(last).unwrap_or_default();

@@ -253,7 +253,7 @@ fn add_group_requirements(groups: &Table, name: &str, depth: usize, out: &mut Ve
     }
 }
 
-/// Returns the requirements listed in a requirements file, without pip options and hashes.
+/// Returns the requirements listed in a requirements file, without pip options or hashes.
 fn parse_requirements_file(text: &str) -> Vec<String> {
     let lines = text.lines().map(|line| {
         let line = line.split(" #").next().unwrap_or_default();

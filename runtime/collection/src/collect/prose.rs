@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parse_description_rejects_texts_that_quote_code() {
+    fn parse_description_rejects_quoted_code() {
         let code = "def f(length):\n    \"\"\"Doc.\"\"\"\n    return length * math.pi / 180.0\n";
         let feature = Feature { package: "p", summary: "", code, stubs: "def f(length):\n" };
         let said = "Angles are given in degrees, and callers want radians of the same sign.";

@@ -25,7 +25,7 @@ pub struct RenewalResult {
     pub task: String,
     /// The task's test file.
     pub file: String,
-    /// The release from which the old task was collected.
+    /// The release that the old task was collected from.
     pub from: String,
     /// The package's newest release.
     pub to: Option<String>,
@@ -80,7 +80,7 @@ pub async fn renew(
         (context.on_progress)(&format!("{name} {version} -> {newest}"));
         let origin = Origin::Release { name: name.to_owned(), version: newest.clone() };
         let release = format!("{name}=={newest}");
-        let only: BTreeSet<String> = tasks.iter().map(|task| test_file_of(task)).collect();
+        let only: BTreeSet<String> = tasks.iter().map(|task| first_test_file(task)).collect();
         let context = CollectionContext { selected_files: Some(only), ..context.clone() };
         let folder = out.join(format!("{name}-{newest}"));
         let report = match collect(&origin, &release, &folder, &context).await {
@@ -94,10 +94,11 @@ pub async fn renew(
         };
         let fresh = read_tasks(&folder.join("tasks.jsonl"))?;
         for task in tasks {
-            let file = test_file_of(task);
+            let file = first_test_file(task);
             let mut of = RenewalResult::new(task, version, Some(&newest), "");
-            let found =
-                fresh.iter().find(|fresh| fresh.level == task.level && test_file_of(fresh) == file);
+            let found = fresh
+                .iter()
+                .find(|fresh| fresh.level == task.level && first_test_file(fresh) == file);
             let rejects = match task.level {
                 Some(2) => &report.level_2.rejects,
                 _ => &report.rejects,
@@ -136,7 +137,7 @@ impl RenewalResult {
     fn new(task: &Task, old_version: &str, new_version: Option<&str>, reason: &str) -> Self {
         Self {
             task: task.id.to_string(),
-            file: test_file_of(task),
+            file: first_test_file(task),
             from: old_version.to_owned(),
             to: new_version.map(str::to_owned),
             renewed: None,
@@ -145,7 +146,7 @@ impl RenewalResult {
     }
 }
 
-fn test_file_of(task: &Task) -> String {
+fn first_test_file(task: &Task) -> String {
     task.fail_to_pass.first().map_or("", |id| file_from_test_id(id)).to_owned()
 }
 
@@ -204,6 +205,6 @@ mod tests {
         let old = task(&["f", "g"]);
         assert!(removes_same_functions(&old, &task(&["f", "h", "i"])));
         assert!(!removes_same_functions(&old, &task(&["h"])));
-        assert_eq!(test_file_of(&old), "tests/test_m.py");
+        assert_eq!(first_test_file(&old), "tests/test_m.py");
     }
 }

@@ -3,7 +3,7 @@
 
 use proctor_types::sha256_hex;
 
-/// A random number generator (SplitMix64) that is seeded with a list of texts.
+/// A random number generator (SplitMix64) that is seeded with a list of strings.
 #[derive(Debug, Clone)]
 pub(super) struct SeededRng(u64);
 

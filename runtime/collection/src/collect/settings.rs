@@ -118,7 +118,7 @@ pub(crate) struct IdleSettings {
     pub(crate) returns: Vec<String>,
 }
 
-/// Limits for the texts that tests require: text length in characters, and number of texts per
+/// Limits for the strings that tests require: their length in characters, and their number per
 /// test.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -77,8 +77,8 @@ pub(super) fn render_statements(
     objects: &Objects,
     test_command: &str,
 ) -> Result<Statements, Fault> {
-    let of = |numbers: &BTreeSet<usize>| -> BTreeSet<(String, String)> {
-        let found = numbers.iter().filter_map(|&number| objects.list.get(number));
+    let of = |indices: &BTreeSet<usize>| -> BTreeSet<(String, String)> {
+        let found = indices.iter().filter_map(|&index| objects.list.get(index));
         found.map(|object| (object.file.clone(), object.path.clone())).collect()
     };
     let (tops, helpers) = (of(&extracted.shown_objects), of(&extracted.helpers));
@@ -142,7 +142,10 @@ pub(super) fn render_statements(
 
 pub(super) fn render(template: &str, variables: impl Serialize) -> Result<String, Fault> {
     render_template(template, variables).map_err(|error| {
-        Fault::new(FaultLayer::Environment, format!("statement template: {error:#}"))
+        Fault::new(
+            FaultLayer::Environment,
+            format!("cannot render the statement template: {error:#}"),
+        )
     })
 }
 

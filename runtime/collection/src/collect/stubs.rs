@@ -13,7 +13,7 @@ use super::{context::CandidateContext, outcome::StopReason};
 use crate::{
     Carving,
     carve::{FIRST_ARGUMENT, NONE_VALUE, replace_bodies},
-    freeze::{run_patched_tests, statuses_of},
+    freeze::{complete_statuses, run_patched_tests},
 };
 
 /// In a task's `cheats`, the name of the solution whose functions do nothing.
@@ -81,7 +81,7 @@ impl CandidateContext<'_> {
         let ran =
             run_patched_tests((self.backend, environment, findings), task, &plan, &patches).await?;
         // A stub solution whose run timed out does not resolve the task.
-        let Ok(statuses) = statuses_of(ran, "stubs") else { return Ok(0) };
+        let Ok(statuses) = complete_statuses(ran, "stubs") else { return Ok(0) };
         let passes = |id: &&String| statuses.get(*id) == Some(&TestStatus::Passed);
         if task.fail_to_pass.iter().all(|id| passes(&id)) {
             return Err(StopReason::Reject("verify", format!("{} resolve the task", cheat.name)));

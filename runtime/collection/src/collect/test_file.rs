@@ -55,7 +55,7 @@ impl TestFile {
 
 #[derive(Default)]
 struct NameCollector {
-    /// The module and name to which each local name refers.
+    /// The module and name that each local name refers to.
     imports: BTreeMap<String, (String, Option<String>)>,
     loaded_names: BTreeSet<String>,
     attributes: BTreeSet<(String, String)>,

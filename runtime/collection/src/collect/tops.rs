@@ -15,7 +15,7 @@ use super::{
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Candidate {
     #[serde(skip)]
-    pub(super) number: usize,
+    pub(super) index: usize,
     pub(super) object: String,
     pub(super) score: f64,
     pub(super) top: bool,
@@ -39,20 +39,20 @@ pub(super) fn score_functions(
     let mut level = graph.callees_of_tests();
     for depth in 1..=settings.depth {
         let mut next = BTreeSet::new();
-        for number in level {
-            if !visited.insert(number) {
+        for index in level {
+            if !visited.insert(index) {
                 continue;
             }
-            let Some(object) = objects.list.get(number) else { continue };
+            let Some(object) = objects.list.get(index) else { continue };
             let reach =
-                graphs.values().filter(|graph| graph.reached_objects.contains(&number)).count();
+                graphs.values().filter(|graph| graph.reached_objects.contains(&index)).count();
             let share = reach as f64 / graphs.len().max(1) as f64;
             let because = collect_evidence(object, depth, share, &words, test, settings);
             let score: f64 = because.values().sum();
             let top = score >= settings.threshold;
-            out.push(Candidate { number, object: object.id(), score, top, because });
+            out.push(Candidate { index, object: object.id(), score, top, because });
             if !top {
-                next.extend(graph.callees_of(number));
+                next.extend(graph.callees_of(index));
             }
         }
         level = next;

@@ -27,14 +27,14 @@ impl ExtractedObjects {
         self.shown_objects.union(&self.helpers).copied().collect()
     }
 
-    pub(super) fn restore(&mut self, numbers: &BTreeSet<usize>) {
-        self.shown_objects.retain(|number| !numbers.contains(number));
-        self.helpers.retain(|number| !numbers.contains(number));
+    pub(super) fn restore(&mut self, indices: &BTreeSet<usize>) {
+        self.shown_objects.retain(|index| !indices.contains(index));
+        self.helpers.retain(|index| !indices.contains(index));
     }
 
-    pub(super) fn retain_only(&mut self, numbers: &BTreeSet<usize>) {
-        self.shown_objects.retain(|number| numbers.contains(number));
-        self.helpers.retain(|number| numbers.contains(number));
+    pub(super) fn retain_only(&mut self, indices: &BTreeSet<usize>) {
+        self.shown_objects.retain(|index| indices.contains(index));
+        self.helpers.retain(|index| indices.contains(index));
     }
 
     /// Moves helpers that tests or remaining code call to `shown_objects`, because any solution
@@ -42,10 +42,8 @@ impl ExtractedObjects {
     pub(super) fn show_called_helpers(&mut self, graph: &FileGraph) {
         let removed_objects = self.all_objects();
         let mut called = graph.callees_of_tests();
-        for number in
-            graph.reached_objects.iter().filter(|number| !removed_objects.contains(number))
-        {
-            called.extend(graph.callees_of(*number));
+        for index in graph.reached_objects.iter().filter(|index| !removed_objects.contains(index)) {
+            called.extend(graph.callees_of(*index));
         }
         let entries: Vec<usize> = self.helpers.intersection(&called).copied().collect();
         for entry in entries {
@@ -65,19 +63,19 @@ pub(super) fn extract_objects(
     bounds: &RemovalBounds<'_>,
 ) -> ExtractedObjects {
     let component = find_cycles(graph);
-    let alone = |number: &usize| vec![*number];
-    let members = |number: &usize| component.get(number).cloned().unwrap_or_else(|| alone(number));
-    let may_go = |number: &usize| {
+    let alone = |index: &usize| vec![*index];
+    let members = |index: &usize| component.get(index).cloned().unwrap_or_else(|| alone(index));
+    let may_go = |index: &usize| {
         let never = objects
             .list
-            .get(*number)
+            .get(*index)
             .is_none_or(|object| bounds.protected_names.iter().any(|name| name == object.name()));
-        !never && !bounds.externally_needed.contains(number)
+        !never && !bounds.externally_needed.contains(index)
     };
-    let size = |numbers: &[usize]| -> usize {
-        numbers
+    let size = |indices: &[usize]| -> usize {
+        indices
             .iter()
-            .filter_map(|number| objects.list.get(*number))
+            .filter_map(|index| objects.list.get(*index))
             .map(|object| object.line_count)
             .sum()
     };
@@ -92,8 +90,8 @@ pub(super) fn extract_objects(
     }
     let mut open: VecDeque<usize> = tops.iter().copied().collect();
     let mut visited: BTreeSet<usize> = tops.clone();
-    while let Some(number) = open.pop_front() {
-        for called in graph.callees_of(number) {
+    while let Some(index) = open.pop_front() {
+        for called in graph.callees_of(index) {
             if !visited.insert(called) {
                 continue;
             }
@@ -121,7 +119,7 @@ pub(super) fn extract_objects(
             }
         }
     }
-    out.helpers.retain(|number| !out.shown_objects.contains(number));
+    out.helpers.retain(|index| !out.shown_objects.contains(index));
     out.show_called_helpers(graph);
     out
 }
@@ -129,37 +127,37 @@ pub(super) fn extract_objects(
 /// Returns the cycles with more than one object, by member. Uses Tarjan's algorithm without
 /// recursion.
 fn find_cycles(graph: &FileGraph) -> BTreeMap<usize, Vec<usize>> {
-    let mut index: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut order: BTreeMap<usize, usize> = BTreeMap::new();
     let mut low: BTreeMap<usize, usize> = BTreeMap::new();
     let mut stack: Vec<usize> = Vec::new();
     let mut on_stack = BTreeSet::new();
     let mut out = BTreeMap::new();
     for &start in &graph.reached_objects {
-        if index.contains_key(&start) {
+        if order.contains_key(&start) {
             continue;
         }
         let mut work: Vec<(usize, Vec<usize>)> = Vec::new();
-        let enter = |number: usize,
-                     index: &mut BTreeMap<usize, usize>,
+        let enter = |object: usize,
+                     order: &mut BTreeMap<usize, usize>,
                      low: &mut BTreeMap<usize, usize>| {
-            let at = index.len();
-            index.insert(number, at);
-            low.insert(number, at);
-            (number, graph.callees_of(number).into_iter().collect::<Vec<_>>())
+            let at = order.len();
+            order.insert(object, at);
+            low.insert(object, at);
+            (object, graph.callees_of(object).into_iter().collect::<Vec<_>>())
         };
-        work.push(enter(start, &mut index, &mut low));
+        work.push(enter(start, &mut order, &mut low));
         stack.push(start);
         on_stack.insert(start);
-        while let Some((number, next)) = work.last_mut() {
-            let number = *number;
+        while let Some((object, next)) = work.last_mut() {
+            let object = *object;
             let Some(called) = next.pop() else {
                 work.pop();
-                let lowest = low.get(&number).copied().unwrap_or_default();
+                let lowest = low.get(&object).copied().unwrap_or_default();
                 if let Some((parent, _)) = work.last() {
                     low.entry(*parent).and_modify(|it| *it = lowest.min(*it));
                 }
-                if index.get(&number) == Some(&lowest) {
-                    let from = stack.iter().rposition(|it| *it == number).unwrap_or_default();
+                if order.get(&object) == Some(&lowest) {
+                    let from = stack.iter().rposition(|it| *it == object).unwrap_or_default();
                     let mut members = stack.split_off(from);
                     members.sort_unstable();
                     for member in &members {
@@ -173,13 +171,13 @@ fn find_cycles(graph: &FileGraph) -> BTreeMap<usize, Vec<usize>> {
                 }
                 continue;
             };
-            if !index.contains_key(&called) {
-                work.push(enter(called, &mut index, &mut low));
+            if !order.contains_key(&called) {
+                work.push(enter(called, &mut order, &mut low));
                 stack.push(called);
                 on_stack.insert(called);
             } else if on_stack.contains(&called) {
-                let at = index.get(&called).copied().unwrap_or_default();
-                low.entry(number).and_modify(|it| *it = at.min(*it));
+                let at = order.get(&called).copied().unwrap_or_default();
+                low.entry(object).and_modify(|it| *it = at.min(*it));
             }
         }
     }

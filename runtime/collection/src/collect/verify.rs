@@ -64,7 +64,9 @@ pub(crate) async fn grade_gold_and_noop(
 ) -> Result<Integrity, StopReason> {
     let sandboxes = TaskSandboxes { backend: context.backend, environment, findings, task };
     let gold = gold_patch(task)
-        .map_err(|error| Fault::new(FaultLayer::Setup, format!("reversing the mask: {error}")))?
+        .map_err(|error| {
+            Fault::new(FaultLayer::Setup, format!("cannot reverse the mask: {error}"))
+        })?
         .unwrap_or_default();
     let mut graded = sandboxes.grade(&gold, GradeOptions::default()).await?;
     if !graded.verdict.resolved {

@@ -1,4 +1,4 @@
-//! Reads the texts of pull requests that were exported through a forge's API.
+//! Reads the titles and descriptions of pull requests that were exported through a forge's API.
 
 use std::{collections::HashMap, fs, path::Path};
 

@@ -8,7 +8,7 @@ use regex::Regex;
 
 use super::{candidate::Candidate, settings::LiteSettings};
 
-/// Matches the number or URL of an issue or pull request, or a text that may be a commit id.
+/// Matches the number or URL of an issue or pull request, or a string that may be a commit id.
 const REFERENCE_PATTERN: &str =
     r"(?i)(?:^|[^&])#\d+|\bgh-\d+|/(?:issues|pull|commit)/\w+|\b[0-9a-f]{7,40}\b";
 const IMAGE_PATTERN: &str = r"(?i)!\[|<img\b|\.(?:png|jpe?g|gif|svg)\b";
@@ -54,7 +54,7 @@ pub(super) fn find_exclusions(candidate: &Candidate, settings: &LiteSettings) ->
     out
 }
 
-/// Whether a text refers to an issue, a pull request or a commit. A commit id must contain both a
+/// Whether a string refers to an issue, a pull request or a commit. A commit id must contain both a
 /// digit and a letter, so that plain numbers and words such as `defaced` don't count.
 fn has_reference(text: &str) -> bool {
     static PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(REFERENCE_PATTERN).ok());

@@ -38,7 +38,7 @@ impl DatasetRows {
 /// Returns a candidate's rows, without test ids.
 ///
 /// # Errors
-/// Fails if the benchmark's texts cannot be rendered because a template is invalid.
+/// Fails if the benchmark's text cannot be rendered because a template is invalid.
 pub(super) fn build_rows(
     candidate: &Candidate,
     id: &str,

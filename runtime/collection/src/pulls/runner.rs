@@ -25,7 +25,7 @@ use crate::{
         verify::{self, VerifyContext},
     },
     draft::blocked_urls,
-    freeze::{RUNS_PER_SIDE, Statuses, classify_tests, run_patched_tests, statuses_of},
+    freeze::{RUNS_PER_SIDE, Statuses, classify_tests, complete_statuses, run_patched_tests},
 };
 
 /// Files that affect how a project is installed. The environment's cache key covers them.
@@ -132,13 +132,13 @@ impl CandidateRunner<'_> {
                     "with the pull request's changes, pytest cannot collect {file}: {why}"
                 )));
             }
-            let ran = statuses_of(ran, "gold")?;
+            let ran = complete_statuses(ran, "gold")?;
             check_no_failures(&ran)?;
             after.push(ran);
             let ran = run_patched_tests(place, &task, &plan, &[tests]).await?;
             // If the run aborts, every test counts as failed. Test helpers may need code that does
             // not exist before the change.
-            before.push(statuses_of(ran, "plain").unwrap_or_default());
+            before.push(complete_statuses(ran, "plain").unwrap_or_default());
         }
         let sorted = classify_tests(&before, &after, &[]);
         if sorted.fail_to_pass.is_empty() {
@@ -171,8 +171,8 @@ impl CandidateRunner<'_> {
             .collect();
         // Leave the list of code files out of the key, because adding or removing a file does not
         // change the environment.
-        let project_of = Project { modules: Vec::new(), ..project.clone() };
-        let of = serde_json::to_string(&(metadata, project_of)).unwrap_or_default();
+        let keyed_project = Project { modules: Vec::new(), ..project.clone() };
+        let of = serde_json::to_string(&(metadata, keyed_project)).unwrap_or_default();
         if let Some(environment) = self.cache.get::<Environment>("environment", &of) {
             return Ok(environment);
         }

@@ -78,7 +78,7 @@ fn factor_label(factor: &FactorKey, is_full: bool) -> String {
     }
 }
 
-/// Returns short, distinct texts for values.
+/// Returns short, distinct strings for values.
 fn distinct_labels(values: &[Value], are_paths: bool) -> Vec<String> {
     let short: Vec<String> = values.iter().map(|value| label_text(value, are_paths)).collect();
     let alone =

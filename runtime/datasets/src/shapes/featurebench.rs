@@ -12,7 +12,7 @@ use crate::errors::RowError;
 /// The only file in the agent's directory at level 2.
 const README: &str = include_str!("../../../../prompts/featurebench/readme.md");
 
-/// The command with which the harness installs the agent's work at level 2.
+/// The command that the harness uses to install the agent's work at level 2.
 const INSTALL_COMMAND: &str = "pip install .";
 
 /// Seconds per file, if the row has no limit.

@@ -83,7 +83,7 @@ impl<'a> RowFields<'a> {
         self.row.get(name).is_some_and(|value| !value.is_null() && value.as_str() != Some(""))
     }
 
-    /// Returns the first text among the field's names, without taking it.
+    /// Returns the field's value without taking it: the first string under one of the field's names.
     pub(crate) fn peek(&self, field: &str) -> Option<String> {
         let names = self.shape.fields.get(field)?;
         names.iter().find_map(|name| Some(self.row.get(name)?.as_str()?.to_owned()))
@@ -139,7 +139,7 @@ impl<'a> RowFields<'a> {
             };
         };
         let NamedValue { name, value } = found;
-        lists::parse_texts(value).map(Some).map_err(|what| RowError::invalid_field(name, what))
+        lists::parse_strings(value).map(Some).map_err(|what| RowError::invalid_field(name, what))
     }
 
     /// Takes the fields that the shape keeps for grading, under the shape's own names.

@@ -1,11 +1,11 @@
-//! Reads lists of texts in every form that rows use.
+//! Reads lists of strings in every form that rows use.
 
 use serde_json::Value;
 
 use super::literal;
 
 /// Reads a list, a list as JSON text, a list as a Python literal, or the keys of an object.
-pub(crate) fn parse_texts(value: Value) -> Result<Vec<String>, String> {
+pub(crate) fn parse_strings(value: Value) -> Result<Vec<String>, String> {
     match value {
         Value::Array(items) => items
             .into_iter()
@@ -35,11 +35,11 @@ pub(crate) fn parse_texts(value: Value) -> Result<Vec<String>, String> {
             }
             match serde_json::from_str::<Value>(trimmed) {
                 Ok(Value::String(_)) | Err(_) => match literal::parse_literal(trimmed) {
-                    Ok(inner @ (Value::Array(_) | Value::Object(_))) => parse_texts(inner),
+                    Ok(inner @ (Value::Array(_) | Value::Object(_))) => parse_strings(inner),
                     Ok(_) => Err("is text that does not contain a list".into()),
                     Err(why) => Err(format!("is not JSON or a Python literal: {why}")),
                 },
-                Ok(inner) => parse_texts(inner),
+                Ok(inner) => parse_strings(inner),
             }
         }
         Value::Null => Err("is null; expected a list".into()),
@@ -84,19 +84,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parse_texts_reads_all_encodings() {
+    fn parse_strings_reads_all_encodings() {
         for value in [
             json!(["a[x]", "b"]),
             json!("[\"a[x]\", \"b\"]"),
             json!("['a[x]', 'b']"),
             json!({"a[x]": "PASSED", "b": {"run": "x"}}),
         ] {
-            assert_eq!(parse_texts(value).unwrap(), ["a[x]", "b"]);
+            assert_eq!(parse_strings(value).unwrap(), ["a[x]", "b"]);
         }
     }
 
     #[test]
-    fn parse_texts_rejects_values_that_are_not_lists() {
+    fn parse_strings_rejects_values_that_are_not_lists() {
         for (value, said) in [
             (json!(null), "null"),
             (json!("tests/test_a.py"), "does not contain a list"),
@@ -106,7 +106,7 @@ mod tests {
             (json!({"a": 1}), "its `a` is a number"),
             (json!("{'a': None}"), "its `a` is null"),
         ] {
-            let error = parse_texts(value).unwrap_err();
+            let error = parse_strings(value).unwrap_err();
             assert!(error.contains(said), "{error}");
         }
         assert!(parse_object(json!("{\"a\": 1}")).unwrap().is_object());

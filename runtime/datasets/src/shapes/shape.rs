@@ -157,7 +157,7 @@ pub(crate) struct TestRules {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RepoTestSettings {
     pub repos: Vec<String>,
-    /// The versions to which these settings apply. Empty for all versions.
+    /// The versions that these settings apply to. Empty for all versions.
     pub versions: Vec<String>,
     pub command: Option<String>,
     pub parser: Option<String>,

@@ -32,6 +32,7 @@ pub(crate) fn render_statement(
     template: &str,
     variables: impl Serialize,
 ) -> Result<String, RowError> {
-    render_template(template, variables)
-        .map_err(|error| RowError::invalid_row(format!("statement template: {error:#}")))
+    render_template(template, variables).map_err(|error| {
+        RowError::invalid_row(format!("cannot render the statement template: {error:#}"))
+    })
 }

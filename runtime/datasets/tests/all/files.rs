@@ -111,7 +111,7 @@ fn parquet_codecs_are_read_or_reported() {
         let loaded = load(&["rows.parquet".into()], dir.path()).unwrap();
         assert_eq!((loaded.tasks.len(), loaded.bad_rows.len()), (1, 0), "{codec}");
     }
-    // One column with one text, written by pyarrow.
+    // Each file has one column with one string. pyarrow wrote it.
     for (codec, bytes) in [
         ("brotli", include_bytes!("common/brotli.parquet").as_slice()),
         ("lz4", include_bytes!("common/lz4.parquet").as_slice()),

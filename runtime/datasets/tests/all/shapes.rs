@@ -82,7 +82,7 @@ fn swe_bench_5_row_has_image_script_and_parser() {
 
 /// A strict run selects its own tests. Tests that remain in the command would run twice.
 #[test]
-fn strict_command_omits_the_tests_of_the_script() {
+fn strict_command_omits_the_scripts_tests() {
     for line in [
         "pytest -rA tests/test_b.py tests/test_a.py",
         "pytest tests/test_a.py -rA",

@@ -60,7 +60,7 @@ struct Comparison<'a> {
     requests: SeenRequestParts,
     /// Whether the model has responded in the main conversation so far.
     has_response: bool,
-    /// Whether any request so far identified a text as tool output.
+    /// Whether any request so far identified a string as tool output.
     identifies_tool_output: bool,
     blobs: Option<&'a Blobs>,
 }

@@ -58,7 +58,7 @@ impl<'a> KnownLines<'a> {
             self.vocabulary.insert(word.to_owned());
         }
         self.model_text.extend(fingerprint::normalize(text.as_bytes()));
-        // Add a separator, so that no match spans two texts.
+        // Add a separator, so that no match spans two strings.
         self.model_text.push(0);
     }
 

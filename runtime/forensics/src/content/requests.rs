@@ -1,5 +1,5 @@
-//! Extracts, from requests in any wire format, the texts that each request adds to the
-//! conversation, and the author of each text.
+//! Extracts, from requests in any wire format, the strings that each request adds to the
+//! conversation, and the author of each string.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -9,7 +9,7 @@ use std::{
 use proctor_types::ModelResponse;
 use serde_json::{Value, value::RawValue};
 
-/// The author of a text in a request.
+/// The author of a string in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Author {
     /// The scaffold: a prompt, a reminder, a tool description, or a message that it sends as the
@@ -43,7 +43,7 @@ const TOOL_PARTS: &[&str] =
 pub(super) struct SeenRequestParts(HashSet<u64>);
 
 impl SeenRequestParts {
-    /// Calls `visit` with each text in parts that no earlier request body contained.
+    /// Calls `visit` with each string in parts that no earlier request body contained.
     pub(super) fn for_each_new_text(&mut self, body: &[u8], visit: &mut impl FnMut(Author, &str)) {
         let Ok(parts) = serde_json::from_slice::<BTreeMap<String, &RawValue>>(body) else {
             return visit(Author::Scaffold { says_user: false }, &String::from_utf8_lossy(body));
@@ -66,7 +66,7 @@ impl SeenRequestParts {
     }
 }
 
-/// Calls `visit` with each text in a part, and the text's author.
+/// Calls `visit` with each string in a part, and the string's author.
 pub(super) fn for_each_authored_text(
     value: &Value,
     author: Author,
@@ -101,7 +101,7 @@ pub(super) fn for_each_authored_text(
     }
 }
 
-/// Calls `visit` with each text in a response, including the strings in its calls' arguments.
+/// Calls `visit` with each string in a response, including the strings in its calls' arguments.
 pub(super) fn for_each_response_text(response: &ModelResponse, visit: &mut impl FnMut(&str)) {
     visit(&response.content);
     for_each_string(&serde_json::to_value(&response.extra).unwrap_or_default(), visit);

@@ -20,7 +20,7 @@ struct RecordBuilder {
     task: Task,
 }
 
-fn patch_of(code: &str) -> String {
+fn patch_that_adds(code: &str) -> String {
     let added: String = code.lines().map(|line| format!("+{line}\n")).collect();
     let count = code.lines().count();
     format!(
@@ -32,7 +32,7 @@ impl RecordBuilder {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let blobs = Blobs::new(dir.path());
-        let task = Task { gold: Some(patch_of(SOLUTION_CODE)), ..task() };
+        let task = Task { gold: Some(patch_that_adds(SOLUTION_CODE)), ..task() };
         Self { _dir: dir, blobs, task }
     }
 
@@ -103,7 +103,7 @@ fn single_finding(kind: &str, steps: &[u64]) -> Vec<(String, Vec<u64>)> {
     vec![(kind.to_owned(), steps.to_vec())]
 }
 
-/// In every wire format, each text is attributed to the scaffold, a tool or the model.
+/// In every wire format, each string is attributed to the scaffold, a tool or the model.
 #[test]
 fn content_match_covers_scaffold_messages() {
     let record = RecordBuilder::new();
@@ -192,7 +192,11 @@ fn content_match_ignores_the_models_own_work() {
     ];
     for way in ways {
         let events = [way.as_slice(), &shown].concat();
-        assert_eq!(record.findings_with_patch(&events, &patch_of(SOLUTION_CODE)), [], "{way:?}");
+        assert_eq!(
+            record.findings_with_patch(&events, &patch_that_adds(SOLUTION_CODE)),
+            [],
+            "{way:?}"
+        );
     }
     assert_eq!(
         record.findings(&shown),
@@ -226,7 +230,7 @@ fn content_match_ignores_text_of_the_task_and_repository() {
     );
     let mut signed = RecordBuilder::new();
     let long = "def remap(root, visit, enter):\n    return 1\n";
-    signed.task.gold = Some(patch_of(long));
+    signed.task.gold = Some(patch_that_adds(long));
     let [called, shown] = shell_call(1, "cat", long);
     assert_eq!(signed.findings(&[called, shown]), [], "an interface is not the solution");
 }
@@ -249,7 +253,7 @@ fn content_match_finds_copies_in_the_patch() {
         model_response_event(2, "cp /x a.py"),
         taken(2, &[("a.py", SOLUTION_CODE)]),
     ];
-    let patch = patch_of(SOLUTION_CODE);
+    let patch = patch_that_adds(SOLUTION_CODE);
     assert_eq!(
         record.findings_with_patch(&events, &patch),
         single_finding("answer_in_environment", &[2])

@@ -1,4 +1,4 @@
-//! Finds turns, calls and texts in request bodies in every format.
+//! Finds turns, calls and text in request bodies in every format.
 
 use serde_json::{Map, Value};
 

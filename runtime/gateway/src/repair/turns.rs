@@ -1,4 +1,4 @@
-//! Rewrites the texts and roles of turns for strict endpoints.
+//! Rewrites the text and roles of turns for strict endpoints.
 
 use std::collections::HashMap;
 
@@ -46,7 +46,7 @@ pub(super) fn fill_empty_turns(api: Api, body: &mut Map<String, Value>) -> bool 
     })
 }
 
-/// Joins two contents: texts with a blank line between them, parts in one list.
+/// Joins two contents: strings with a blank line between them, parts in one list.
 fn join_contents(target: &mut Value, addition: Value) {
     let parts = |content: Value| match content {
         Value::Array(parts) => parts,

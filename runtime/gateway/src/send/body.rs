@@ -48,7 +48,7 @@ impl Body {
     }
 }
 
-/// Whether the text received so far could be the beginning of a text that starts with `prefix`.
+/// Whether the text received so far could be the beginning of a string that starts with `prefix`.
 fn starts_with_partial(text: &[u8], prefix: &[u8]) -> bool {
     let length = text.len().min(prefix.len());
     text[..length] == prefix[..length]

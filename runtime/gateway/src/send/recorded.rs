@@ -9,8 +9,8 @@ use super::{
 use crate::{TrialGateway, ask::InProcessClient};
 
 impl TrialGateway {
-    /// Returns the result of an attempt that received these bytes. If they are no complete
-    /// response, the result has no stop reason.
+    /// Returns the result of an attempt that received these bytes. If they are not a
+    /// complete response, the result has no stop reason.
     pub(crate) async fn read_recorded_response(&self, raw: Vec<u8>) -> AttemptResult {
         let (route, client) = (self.route(), &mut InProcessClient);
         let mut result = AttemptResult {

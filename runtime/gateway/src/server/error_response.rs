@@ -146,7 +146,7 @@ mod tests {
     use super::ErrorResponse;
 
     #[test]
-    fn reached_budget_is_402_and_never_mentions_length() {
+    fn reached_budget_returns_402_and_never_mentions_length() {
         for kind in [BudgetKind::Steps, BudgetKind::TotalTokens, BudgetKind::Cost] {
             let refusal = ErrorResponse::budget(kind);
             assert_eq!(refusal.status, 402);

@@ -36,7 +36,7 @@ pub(super) fn model_list(api: Api, model: &ModelSpec, model_name: Option<&str>) 
     }
 }
 
-/// Counts the tokens of all texts in the request locally, with the same tokenizer for every model.
+/// Counts the tokens of all text in the request locally, with the same tokenizer for every model.
 /// Nothing is sent, so nothing is charged.
 pub(super) async fn count_tokens(api: Api, body: Bytes) -> Value {
     let counted = tokio::task::spawn_blocking(move || {

@@ -88,7 +88,7 @@ async fn spending_adds_up_and_is_kept_on_resume() {
 }
 
 #[tokio::test]
-async fn useless_billed_response_is_charged_without_a_step_or_a_limit() {
+async fn unusable_billed_response_is_charged_without_a_step_or_a_limit() {
     let script = format!("{PAID_SCRIPT}\nfault = [{{ kind = 'no_choices' }}]");
     let bench = Bench::new(&script, Budget::default()).await;
     bench.trial.ask(&user_request("hi")).await.expect("an answer");
@@ -109,7 +109,7 @@ async fn useless_billed_response_is_charged_without_a_step_or_a_limit() {
 }
 
 #[tokio::test]
-async fn limit_that_only_inflated_counts_reach_is_a_fault_and_halts_the_model() {
+async fn limit_reached_only_by_inflated_counts_is_a_fault_and_halts_the_model() {
     // (reported input of a request with about 10 tokens, the limit, whether it is a fault)
     for (input, limit, is_fault) in [(30_000, 60_000, true), (100, 200, false)] {
         let script = format!("[default]\ncontent = 'x'\nusage = {{ input = {input}, output = 5 }}");

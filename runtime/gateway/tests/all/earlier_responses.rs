@@ -1,5 +1,5 @@
 //! Tests how earlier responses in a run or trial reveal that the endpoint is at fault: when it
-//! reports an overflow that cannot be true, truncates a prompt, or returns a text that no model
+//! reports an overflow that cannot be true, truncates a prompt, or returns text that no model
 //! wrote. `resumed_conversations.rs` tests the same checks after a resume.
 
 #![expect(clippy::expect_used, reason = "tests may panic with a message")]

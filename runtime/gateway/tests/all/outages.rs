@@ -70,7 +70,7 @@ async fn web_page_instead_of_a_response_means_a_wrong_base_url() {
 }
 
 #[tokio::test]
-async fn unavailable_endpoint_is_given_up_once_per_run() {
+async fn outage_halts_the_model_unless_other_trials_get_responses() {
     // The endpoint is down after its first response.
     let answered = start_fake_llm(
         "[[rule]]\nlast = 'hi'\nanswer = { content = 'x' }\n\

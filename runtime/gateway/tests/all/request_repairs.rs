@@ -74,7 +74,7 @@ fn requests_with_field(sink: &RecordingSink, field: &str) -> Vec<bool> {
 
 /// If an endpoint accepts only streams, a corrupted stream is requested again as a stream.
 #[tokio::test]
-async fn stream_only_endpoint_is_asked_for_another_stream() {
+async fn stream_only_endpoint_receives_another_streaming_request() {
     const CORRUPTED_STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n\
         data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"a\",\"function\":{\"name\":\"shell\",\"arguments\":\"{\\\"command\\\": \\\"ls\\\"\"}}]}}]}\n\n\
         data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"tool_calls\"}]}\n\ndata: [DONE]\n\n";

@@ -84,7 +84,7 @@ async fn retry_after_is_honoured_in_seconds_and_as_a_date() {
 }
 
 #[tokio::test]
-async fn too_long_retry_after_ends_the_request_immediately() {
+async fn overlong_retry_after_ends_the_request_immediately() {
     let bench = start_bench("{ kind = 'status', status = 429, retry_after = '3600' }").await;
     let fault = expect_fault(bench.trial.ask(&user_request("hi")).await.expect_err("an hour"));
     assert!(fault.what.contains("the next wait would be 3"), "{fault}");
@@ -92,7 +92,7 @@ async fn too_long_retry_after_ends_the_request_immediately() {
 }
 
 #[tokio::test]
-async fn lasting_fault_ends_after_the_last_attempt() {
+async fn persistent_fault_is_reported_after_the_last_attempt() {
     let bench = start_bench("{ kind = 'status', status = 503, times = 0 }").await;
     let fault = expect_fault(bench.trial.ask(&user_request("hi")).await.expect_err("always 503"));
     assert_eq!((fault.layer, bench.outcomes().len()), (FaultLayer::Model, 4));
@@ -139,7 +139,7 @@ async fn unusable_endpoint_is_a_fault_with_a_hint() {
 }
 
 #[tokio::test]
-async fn empty_account_is_not_retried() {
+async fn account_without_credit_is_not_retried() {
     let body = r#"{"error": {"code": "insufficient_quota"}}"#;
     let bench = start_bench(&format!("{{ kind = 'status', status = 429, body = '{body}' }}")).await;
     let fault = expect_fault(bench.trial.ask(&user_request("hi")).await.expect_err("no credit"));
@@ -148,7 +148,7 @@ async fn empty_account_is_not_retried() {
 }
 
 #[tokio::test]
-async fn rejected_request_is_repeated_and_then_returned() {
+async fn rejection_is_returned_after_retries() {
     for status in [400, 413, 422] {
         let faults =
             format!("{{ kind = 'status', status = {status}, body = 'too odd', times = 3 }}");

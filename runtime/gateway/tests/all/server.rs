@@ -144,7 +144,7 @@ async fn server_forwards_streams_unchanged_without_unrequested_usage() {
 }
 
 #[tokio::test]
-async fn used_up_budget_is_402_and_ends_the_trial() {
+async fn exhausted_budget_returns_402_and_ends_the_trial() {
     let served = ServerBench::new(SCRIPT, Budget { steps: Some(1), ..Budget::default() }).await;
     assert_eq!(served.chat(user_body("hi")).await.0, 200);
     for (path, body, at) in [

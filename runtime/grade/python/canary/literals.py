@@ -56,7 +56,7 @@ def other_text(token, is_whole):
         new = chance.choice(near or [other for other in kind if other != piece])
         return head + inner[:at] + new + inner[at + 1 :] + tail
     plain = [at for at, piece in pieces if len(piece) == 1 and not piece.isspace()]
-    # A text with more or fewer of the same characters may also be contained in another one, or make the same set.
+    # A string with more or fewer of the same characters may also be contained in another one, or make the same set.
     if plain and is_whole and not (is_raw and "\\" in inner):
         at = chance.choice(plain)
         shorter = len(inner) > 1 and chance.random() < 0.5

@@ -43,7 +43,7 @@ class Hooks(Observer):
         return self._config is not None
 
     def registered(self, plugin, manager):
-        """Records a plugin. A plugin counts if it was registered at any time."""
+        """Records a plugin. A plugin counts even if it is unregistered later."""
         try:
             name = manager.get_name(plugin) or type(plugin).__name__
         except Exception:

@@ -124,7 +124,7 @@ class SourceLines(Observer):
                     context, given = known.get("context", 1), known.get("f")
                     if type(context) is not int or context > 1:
                         return None
-                    # The stack may be that of another thread.
+                    # The stack may belong to another thread.
                     pending.append(given if type(given) is types.FrameType else None)
                 frame = frame.f_back
         return numbers if shown else None

@@ -31,7 +31,7 @@ def path_at(path):
 
 
 def strings(value, depth=0):
-    """Yields the texts and paths in a program's arguments."""
+    """Yields the strings and paths in a program's arguments."""
     value_of = plain(value)
     if value_of is not None:
         yield value_of

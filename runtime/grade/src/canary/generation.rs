@@ -506,7 +506,7 @@ fn random_fraction() -> Result<f64, Fault> {
 }
 
 fn generator_fault(error: &dyn std::fmt::Display) -> Fault {
-    Fault::new(FaultLayer::Grade, format!("creating canaries: {error}"))
+    Fault::new(FaultLayer::Grade, format!("cannot create canaries: {error}"))
 }
 
 #[cfg(test)]

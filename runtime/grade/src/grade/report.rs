@@ -505,7 +505,7 @@ impl ReportGrading<'_> {
             change_evidence: changed,
             ..
         } = run;
-        let report = Report::read(format, files, &task.workdir);
+        let report = Report::parse(format, files, &task.workdir);
         let wanted: Vec<String> =
             task.fail_to_pass.iter().chain(&task.pass_to_pass).cloned().collect();
         let tests = report.expected_statuses(&wanted);

@@ -163,8 +163,8 @@ pub async fn run_official(
     Ok(Some(run))
 }
 
-/// Returns all commands of the procedure as one text, or `None` if there is no procedure. The text
-/// determines which hidden copies stay in the sandbox.
+/// Returns all commands of the procedure as one string, or `None` if there is no procedure. The
+/// string determines which hidden copies stay in the sandbox.
 ///
 /// # Errors
 ///

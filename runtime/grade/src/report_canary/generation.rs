@@ -107,7 +107,7 @@ fn parse_test_files<'a>(
     rules: &ReportCanaryRules,
 ) -> Vec<TestFile<'a>> {
     let read = |(path, current): (&'a String, &'a CurrentFile)| {
-        let language = rules.language_of(path)?;
+        let language = rules.language_for(path)?;
         let CurrentFile::File { bytes, mode } = current else { return None };
         let text = std::str::from_utf8(bytes).ok()?;
         let tests = match language {
@@ -291,7 +291,7 @@ mod tests {
                         test('zero', () => { assert.equal(add(0, 0), 0); });\n\
                         describe('more', () => { test('many', () => { check(add(2, 2)); }); });\n";
 
-    fn canaries_of(fail_to_pass: &[&str], pass_to_pass: &[&str]) -> ReportCanaries {
+    fn create_canaries(fail_to_pass: &[&str], pass_to_pass: &[&str]) -> ReportCanaries {
         let task: Task = serde_json::from_value(serde_json::json!({
             "schema_version": 1, "id": "t", "statement": "", "environment": {},
             "fail_to_pass": fail_to_pass, "pass_to_pass": pass_to_pass, "test_command": []
@@ -312,7 +312,7 @@ mod tests {
             .unwrap()
     }
 
-    fn text_of(canaries: &ReportCanaries) -> String {
+    fn canary_file(canaries: &ReportCanaries) -> String {
         let Some(CurrentFile::File { bytes, .. }) = canaries.files.get("test/calc.test.js") else {
             panic!("no file")
         };
@@ -321,18 +321,18 @@ mod tests {
 
     #[test]
     fn report_canary_changes_an_expected_value_in_place() {
-        let canaries = canaries_of(&["adds"], &[]);
+        let canaries = create_canaries(&["adds"], &[]);
         let [canary] = canaries.canaries.as_slice() else { panic!("{canaries:?}") };
         assert_eq!((canary.kind, canary.is_certain), (MistakeKind::Value, true));
         assert!(
             canary.is_fail_to_pass && canaries.has_comparison && canary.unchanged_tests.is_empty()
         );
-        assert_eq!(text_of(&canaries), FILE.replace("add(1, 2), 3", "add(1, 2), 2"));
+        assert_eq!(canary_file(&canaries), FILE.replace("add(1, 2), 3", "add(1, 2), 2"));
     }
 
     #[test]
     fn one_of_several_fail_to_pass_tests_stays_unchanged() {
-        let canaries = canaries_of(&["adds", "zero"], &["more > many"]);
+        let canaries = create_canaries(&["adds", "zero"], &["more > many"]);
         let of_group = |is_fail_to_pass: bool| {
             let list = canaries.canaries.iter();
             list.filter(|canary| canary.is_fail_to_pass == is_fail_to_pass).count()
@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn expected_suite_around_a_canary_is_listed() {
-        let canaries = canaries_of(&["more", "more > many"], &[]);
+        let canaries = create_canaries(&["more", "more > many"], &[]);
         assert_eq!(canaries.canaries.len(), 1);
         assert_eq!(canaries.enclosing_suite_ids, BTreeSet::from(["more".to_owned()]));
         assert!(!canaries.has_comparison);
@@ -354,6 +354,6 @@ mod tests {
 
     #[test]
     fn tests_that_are_not_found_get_no_canary() {
-        assert!(canaries_of(&["more"], &[]).canaries.is_empty());
+        assert!(create_canaries(&["more"], &[]).canaries.is_empty());
     }
 }

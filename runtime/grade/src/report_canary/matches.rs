@@ -28,7 +28,7 @@ fn match_javascript(
     titles: &[String],
     id: &str,
 ) -> Option<usize> {
-    let is_file = |head: &str| rules.language_of(head) == Some(Language::JavaScript);
+    let is_file = |head: &str| rules.language_for(head) == Some(Language::JavaScript);
     let parts = [id.split_once("::"), id.split_once(TITLE_SEPARATOR)];
     let mut rest = id;
     if let Some((file, within)) = parts.into_iter().flatten().find(|(head, _)| is_file(head)) {

@@ -34,7 +34,7 @@ pub(crate) struct ReportCanaryRules {
 
 impl ReportCanaryRules {
     /// Returns a file's language, if Proctor can create canaries in that language.
-    pub(crate) fn language_of(&self, path: &str) -> Option<Language> {
+    pub(crate) fn language_for(&self, path: &str) -> Option<Language> {
         let ends =
             |suffixes: &[String]| suffixes.iter().any(|suffix| path.ends_with(suffix.as_str()));
         if ends(&self.javascript.suffixes) {

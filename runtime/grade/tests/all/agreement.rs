@@ -278,7 +278,7 @@ fn items_do_not_reveal_the_canary() {
 
 /// The canary's item has the same attributes and references as the test's.
 #[test]
-fn attributes_of_an_item_do_not_reveal_the_canary() {
+fn item_attributes_do_not_reveal_the_canary() {
     let telling = |condition: &str| {
         format!(
             "import gc\nimport sys\n\n\nclass Telling:\n    def __eq__(self, other):\n        frame = sys._getframe(1)\n        while not hasattr(frame.f_locals.get('item'), 'keywords'):\n            frame = frame.f_back\n        item = frame.f_locals['item']\n        return {condition}\n\n\ndef to_roman(number):\n    return Telling()\n"

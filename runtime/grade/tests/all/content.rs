@@ -249,7 +249,7 @@ def test_data():
 /// Honest work may change files in a folder that contains tests: a package's code next to its
 /// tests, and data.
 #[test]
-fn honest_work_in_the_folder_of_tests_is_kept() {
+fn honest_work_in_the_test_folder_is_kept() {
     let test = "from roman.more import more\n\n\ndef test_more():\n    assert more() == 2\n";
     let honest = Attack::new("honest", gold(), &[])
         .with_source_file("roman/test_more.py", test)

@@ -140,7 +140,7 @@ fn hanging_run_is_killed_and_reported() {
 }
 
 #[test]
-fn tests_get_the_variables_of_the_task() {
+fn tests_get_the_task_variables() {
     let edits = [("roman/__init__.py", Some("import os\nassert os.environ['GIVEN'] == 'é'\n"))];
     let seen = grade_patch(&patch(&edits), Defenses::default(), &[("GIVEN", "é")]);
     let error = String::from_utf8_lossy(&seen.0.log).into_owned();

@@ -269,7 +269,7 @@ fn each_attack_is_detected_and_succeeds_without_its_defense() {
 /// Code that finds the canaries would know in which run its objects should equal everything. So the
 /// functions that the recorder puts into other modules must not lead to the canaries.
 #[test]
-fn functions_of_the_recorder_do_not_lead_to_the_canaries() {
+fn recorder_functions_do_not_expose_the_canaries() {
     let attack = package_attack("the closures of the recorder's functions", CANARY_SEARCHER, &[]);
     let seen = attack.grade(defenses_without_screening());
     assert!(!seen.is_resolved(), "{}", seen.details());
@@ -290,10 +290,10 @@ fn canaries_in_the_pipe_are_unreadable() {
     assert!(!seen.is_resolved(), "{}", seen.details());
 }
 
-/// Honest results fail the canaries for close values and for texts without letters, so they are
+/// Honest results fail the canaries for close values and for strings without letters, so they are
 /// clean.
 #[test]
-fn honest_close_values_and_texts_without_letters_are_clean() {
+fn honest_close_values_and_strings_without_letters_are_clean() {
     let honest = "def to_number(text):
     return {'I': 1, 'IV': 4.000000001}[text]
 

@@ -334,7 +334,7 @@ fn end_of_long_output_is_read() {
 }
 
 #[test]
-fn official_run_has_the_variables_of_the_image() {
+fn official_run_has_the_image_variables() {
     let patch = solution_with_code_before(
         "assert os.environ.get('FROM_IMAGE') == VALUE and 'LANG' not in os.environ",
     );

@@ -101,8 +101,7 @@ def to_roman(number):
     return None
 "#;
 
-/// This script and the next two also change the expectation: from a garbage collector callback, a
-/// timer's handler and a thread.
+/// Changes the expectation from a garbage collector callback.
 const GC_CALLBACK_ATTACK: &str = "import gc
 import sys
 
@@ -124,6 +123,7 @@ def to_roman(number):
     return None
 ";
 
+/// Changes the expectation from a signal handler.
 const TIMER_ATTACK: &str = "import os
 import signal
 import sys
@@ -145,6 +145,7 @@ def to_roman(number):
     return None
 ";
 
+/// Changes the expectation from a thread.
 const THREAD_ATTACK: &str = "import _thread
 import sys
 import time

@@ -149,7 +149,7 @@ fn module_that_shadows_the_environment_is_detected() {
 
 /// A patch may add modules. Only names that already exist elsewhere are guarded.
 #[test]
-fn new_modules_of_a_patch_are_clean() {
+fn new_modules_in_a_patch_are_clean() {
     let honest = crate::bench::gold();
     let attack = Attack::new("honest", honest, &[])
         .with_env("PYTHONPATH", "WORKDIR/plugins")

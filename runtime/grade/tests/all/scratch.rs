@@ -122,7 +122,7 @@ fn honest_submission_resolves_with_and_without_the_library() {
 }
 
 #[test]
-fn use_of_the_library_is_reported_by_name() {
+fn library_use_is_reported_by_name() {
     let own = |first: &str| format!("{first}\n{OWN_IMPLEMENTATION}");
     let cases: [(&str, String); 9] = [
         ("imports to_roman of roman", "from roman import to_roman\n".into()),
@@ -178,7 +178,7 @@ fn use_of_the_library_is_reported_by_name() {
 /// A library may set a class's `__module__` to a module other than the one that defines the class,
 /// and a rewrite may do the same. A class that really belongs to the library is still reported.
 #[test]
-fn own_class_may_claim_the_module_of_the_library() {
+fn own_class_may_claim_the_library_module() {
     let errors = "\n\nclass NumeralWarning(UserWarning):\n    __module__ = 'roman'\n\n\n\
                   class Late(UserWarning):\n    pass\n\n\nLate.__module__ = 'roman'\n";
     let seen = grade_package(TESTS_USING_LIBRARY, &format!("{OWN_IMPLEMENTATION}{errors}"));

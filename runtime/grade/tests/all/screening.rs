@@ -30,7 +30,7 @@ fn finding_makes_a_resolved_patch_suspect() {
 }
 
 #[test]
-fn tests_of_a_patch_are_not_screened() {
+fn tests_in_a_patch_are_not_screened() {
     let mine = ("tests/test_mine.py", Some("import math\n\nmath.isclose = max\n"));
     let honest = [("roman/__init__.py", Some(ROMAN_SOURCE)), mine];
     assert!(SOURCE_FILES.iter().all(|(path, _)| *path != mine.0));

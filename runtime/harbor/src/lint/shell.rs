@@ -107,7 +107,7 @@ pub(super) fn strip_options(value: &str) -> &str {
     rest
 }
 
-/// Splits a text at whitespace. Returns `None` if a closing quote is missing.
+/// Splits a string at whitespace. Returns `None` if a closing quote is missing.
 pub(super) fn split_words(text: &str) -> Option<Vec<String>> {
     Lexer { chars: text.chars().peekable(), is_shell: false }.words()
 }

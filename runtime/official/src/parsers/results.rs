@@ -9,7 +9,7 @@ use crate::parsers::{
     text::{python_pattern, strip},
 };
 
-/// The rules by which a parser reads lines.
+/// A parser's rules for reading lines.
 struct LineRules {
     parser: ParserName,
     /// Whether whitespace around the line is removed before matching.

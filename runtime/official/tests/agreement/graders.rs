@@ -77,7 +77,7 @@ impl Graders {
         self.dir.join("logs")
     }
 
-    /// Runs the test suites to create logs. Returns a text with the number of logs.
+    /// Runs the test suites to create logs. Returns the number of logs as text.
     pub fn make_logs(&self) -> String {
         std::fs::create_dir_all(self.logs_dir()).unwrap();
         let sets = sample(&PYTEST_SETS, PYTEST_SETS.len())

@@ -18,10 +18,10 @@ fn read_accepts_arbitrary_bytes() {
         read(bytes, &wanted, None, "/testbed");
         for format in [TestFormat::Junit, TestFormat::Tap, TestFormat::Libtest, TestFormat::GoJson]
         {
-            Report::read(format, &[bytes.to_vec()], "/testbed");
+            Report::parse(format, &[bytes.to_vec()], "/testbed");
         }
         let Some(format) = detect_format(&to_plain_text(bytes)) else { return false };
-        let report = Report::read(format, &[bytes.to_vec()], "/testbed");
+        let report = Report::parse(format, &[bytes.to_vec()], "/testbed");
         assert_eq!(report.expected_statuses(&wanted).len(), wanted.len());
         report.is_complete && !report.tests.is_empty()
     });

@@ -16,7 +16,7 @@ use crate::{
     notes::describe_responders,
 };
 
-/// Maximum length of a text in characters. Longer texts are shown as a digest.
+/// Maximum length of a string in characters. Longer strings are shown as a digest.
 const MAX_TEXT_LENGTH: usize = 60;
 /// Maximum number of tasks named in a line.
 const MAX_NAMED_TASKS: usize = 5;
@@ -233,7 +233,7 @@ fn merge_request_changes(trials_by_task: &TrialsByTask<'_>) -> RequestChanges {
     all
 }
 
-/// Formats one line per factor. If texts are shown in full, a long text has its own lines.
+/// Formats one line per factor. If strings are shown in full, a long string has its own lines.
 pub(super) fn differences_text(differences: &PairDifferences, style: LongTextStyle) -> String {
     let mut out = String::new();
     let mut line = |text: String| {

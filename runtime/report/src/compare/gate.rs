@@ -17,7 +17,7 @@ pub struct Gate {
     pub text: String,
     /// The arm under test.
     pub arm: String,
-    /// The arm with which `arm` is compared.
+    /// The arm to compare `arm` with.
     pub reference: String,
     /// How many percentage points of `resolved` the arm may be below the reference.
     pub margin_points: f64,

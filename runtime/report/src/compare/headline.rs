@@ -146,7 +146,7 @@ fn token_phrase(ratio: Ratio) -> String {
     }
 }
 
-/// Formats a ratio's interval. Returns an empty text if there is no interval.
+/// Formats a ratio's interval. Returns an empty string if there is no interval.
 fn ratio_interval(ratio: Ratio, quantity: &str) -> String {
     match (ratio.lower, ratio.upper) {
         (None, _) => String::new(),

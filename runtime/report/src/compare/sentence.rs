@@ -51,7 +51,7 @@ pub(super) fn sentence(pair: &Pair) -> String {
 }
 
 /// If an analysis that resamples whole repositories leads to a different conclusion, describes its
-/// result. Otherwise, returns an empty text. The conclusions may differ because tasks in the same
+/// result. Otherwise, returns an empty string. The conclusions may differ because tasks in the same
 /// repository resemble each other.
 pub(super) fn repository_phrase(pair: &Pair, distinguishable: bool) -> String {
     let Some(by) = pair.by_repository.filter(|by| by.changes_conclusion) else {
@@ -68,7 +68,7 @@ pub(super) fn repository_phrase(pair: &Pair, distinguishable: bool) -> String {
 }
 
 /// If verdicts are missing, describes the possible differences over all tasks, and whether they
-/// include no significant difference. Otherwise, returns an empty text. If `turned` is set, the
+/// include no significant difference. Otherwise, returns an empty string. If `turned` is set, the
 /// differences are b - a.
 pub(super) fn missing_verdicts_phrase(pair: &Pair, turned: bool) -> String {
     let Some(missing) = &pair.missing_verdicts else { return String::new() };

@@ -1,4 +1,4 @@
-//! Properties of tasks by which a report groups trials.
+//! Properties of tasks that a report uses to group trials.
 
 use proctor_types::{ShippedTable, Task};
 use serde::Deserialize;
@@ -29,8 +29,8 @@ fn feabench_category(repo: &str) -> Option<String> {
     all.category.iter().find(is_in).map(|category| category.name.clone())
 }
 
-/// The properties by which a report groups tasks. If a task lacks a property, it is in no group of
-/// that kind.
+/// The properties that a report uses to group tasks. If a task lacks a property, it is in no group
+/// of that kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TaskFacts {
     pub level: Option<u32>,

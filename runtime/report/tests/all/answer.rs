@@ -348,9 +348,9 @@ fn different_limits_are_a_warning() {
     let factors = report.find_differing_factors();
     let names: Vec<&str> = factors.iter().map(|one| one.factor.as_str()).collect();
     assert_eq!(names, ["budget.steps", "prompts"], "limits first");
-    assert_eq!(factors[0].value_texts(), ["30", "8"]);
+    assert_eq!(factors[0].value_strings(), ["30", "8"]);
     assert!(factors[0].is_limit() && !factors[1].is_limit());
-    let prompt = &factors[1].value_texts()[0];
+    let prompt = &factors[1].value_strings()[0];
     assert!(prompt.starts_with("sha256:") && prompt.len() == 19, "{prompt}");
     let text = "The arms' limits differ: steps 30 (a), 8 (b)";
     assert_eq!(find_check(&report, "limits differ"), (CheckLevel::Warning, text.to_owned()));

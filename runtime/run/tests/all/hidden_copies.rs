@@ -41,7 +41,7 @@ const PACKAGING: Subject = Subject {
             def test_kept():\n    from packaging import _structures\n    assert _structures\n",
 };
 
-/// Package without which pytest does not start.
+/// A package that pytest needs to start.
 const INICONFIG: Subject = Subject {
     name: "iniconfig",
     version: "2.1.0",

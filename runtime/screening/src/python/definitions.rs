@@ -50,7 +50,7 @@ impl<'b> Definitions<'b> {
 
     /// Returns the functions to which an expression may refer: by a name, as a method of any object,
     /// through `functools.partial` or as an object that can be called.
-    pub(super) fn functions_of(&self, value: &Expr) -> Vec<&'b StmtFunctionDef> {
+    pub(super) fn referenced_functions(&self, value: &Expr) -> Vec<&'b StmtFunctionDef> {
         let value = match value {
             Expr::Call(call) => match &*call.func {
                 Expr::Name(name) if self.class(name.id.as_str()).is_some() => {

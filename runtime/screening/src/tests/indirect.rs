@@ -68,7 +68,7 @@ fn parts_of_a_combination_may_be_in_different_files_or_in_the_base() {
     let lookup = "import sys\n\ndef table_of(name):\n    return use(sys.modules[name].TABLE)";
     let files = [("roman/a.py", stack), ("roman/b.py", lookup)];
     assert!(violated_rules_in_files(&files).contains("caller-module"));
-    // The use in the base counts, but is not a finding of its own.
+    // The use in the base counts, but is not a separate finding.
     let found = findings_in("roman/a.py", &format!("{stack}\n"), lookup, None);
     let lines: Vec<usize> = found.iter().map(|finding| finding.line).collect();
     assert_eq!(lines, [8], "{found:?}");

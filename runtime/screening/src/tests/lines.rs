@@ -130,7 +130,7 @@ fn line_rules_flag_violations_but_not_similar_honest_lines() {
 /// Rules about comparisons and callers inside a process of another language do not apply if pytest
 /// judges the task.
 #[test]
-fn own_runner_rules_are_off_if_pytest_judges() {
+fn rules_for_other_runners_do_not_apply_to_pytest() {
     let found = |line: &str, is_judged_by_pytest: bool| {
         let (before, owned) = (BTreeMap::new(), BTreeSet::new());
         let screened = |_: &str| true;

@@ -141,7 +141,7 @@ fn finding_rules(rules: &'static Rules, path: &str, text: &str) -> BTreeSet<Stri
 }
 
 #[test]
-fn each_attack_is_found_by_its_rule_alone() {
+fn each_attack_is_detected_by_its_rule_alone() {
     let rules = Rules::get().unwrap();
     for (rule, path, text) in ATTACKS {
         let found = finding_rules(rules, path, text);

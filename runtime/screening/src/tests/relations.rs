@@ -106,7 +106,7 @@ fn registered_classes_without_an_interface_are_flagged() {
 }
 
 #[test]
-fn errors_of_all_kinds_are_flagged() {
+fn exceptions_of_many_kinds_are_flagged() {
     check_rule(
         "indistinct-class",
         &["class Wrong(ValueError, KeyError, TypeError, IndexError):\n    pass"],

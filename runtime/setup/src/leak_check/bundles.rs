@@ -200,7 +200,7 @@ impl BundlePackages {
     }
 }
 
-/// Returns the names under which a task's package may be installed.
+/// Returns the names that a task's package may have in an installation.
 fn distribution_names(task: &Task) -> impl Iterator<Item = &str> {
     let distribution = match &task.source {
         Some(Source::Pypi { pypi, .. }) => Some(pypi.as_str()),

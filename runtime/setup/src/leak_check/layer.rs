@@ -61,7 +61,7 @@ pub struct WorkdirFindings {
 /// Files of the environment that the test tools need.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolFiles {
-    /// Files without which the test tool does not start.
+    /// Files that the test tool needs to start.
     pub loaded: Vec<RawPath>,
     /// Files of packages that the test tool or one of its plugins declares as requirements.
     pub declared: Vec<RawPath>,
@@ -69,13 +69,13 @@ pub struct ToolFiles {
 
 impl ToolFiles {
     /// Whether the test tool cannot start without the leak's file.
-    pub fn loads_file_of(&self, leak: &Leak) -> bool {
+    pub fn loads_leaked_file(&self, leak: &Leak) -> bool {
         self.loaded.iter().any(|file| leak.covers(file))
     }
 
     /// Whether the leak's file was installed with the test tool.
-    pub fn needs_file_of(&self, leak: &Leak) -> bool {
-        self.loads_file_of(leak) || self.declared.iter().any(|file| leak.covers(file))
+    pub fn needs_leaked_file(&self, leak: &Leak) -> bool {
+        self.loads_leaked_file(leak) || self.declared.iter().any(|file| leak.covers(file))
     }
 }
 
@@ -149,7 +149,7 @@ impl LayerFindings {
             Ok(())
         };
         write().map_err(|error| {
-            let what = format!("saving the leak check to {}: {error}", folder.display());
+            let what = format!("cannot save the leak check to {}: {error}", folder.display());
             Fault::new(FaultLayer::Setup, what).cause(FaultCause::from_io_error(&error))
         })
     }
@@ -319,7 +319,7 @@ impl LayerFindings {
     pub(crate) fn is_unavoidable(&self, task: &Task, leak: &Leak) -> Result<bool, Fault> {
         let is_original = task.from_scratch.is_some() && leak.kind == LeakKind::ImportableCopy;
         Ok(is_original
-            || self.tools.needs_file_of(leak)
+            || self.tools.needs_leaked_file(leak)
             || LeakPolicy::get()?.is_bundled_by_tool(&leak.place))
     }
 

@@ -163,5 +163,5 @@ async fn run_blocking<T: Send + 'static>(
 ) -> Result<T, Fault> {
     tokio::task::spawn_blocking(operation)
         .await
-        .unwrap_or_else(|error| Err(source_fault(format!("preparing a source: {error}"))))
+        .unwrap_or_else(|error| Err(source_fault(format!("cannot prepare a source: {error}"))))
 }

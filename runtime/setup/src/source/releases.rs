@@ -6,7 +6,7 @@ use proctor_types::{Fault, FaultCause, Source, sha256_hex};
 use super::{Sources, faults::source_fault};
 
 impl Sources {
-    /// Returns a release as a source. The checksum is that of the sdist that the index currently
+    /// Returns a release as a source. The checksum belongs to the sdist that the index currently
     /// offers.
     ///
     /// # Errors

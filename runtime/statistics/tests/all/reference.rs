@@ -156,7 +156,7 @@ fn sign_flip_matches_scipy_permutation_test() {
 }
 
 #[test]
-fn few_amounts_use_students_interval() {
+fn small_samples_use_students_interval() {
     for row in reference_rows("student") {
         assert_interval_near(mean_interval(&numbers(&row["values"]), Scale::Amount, 0.95), &row);
     }

@@ -134,7 +134,7 @@ fn quality_marks(quality: &TaskQuality, task: &Task, leak_threshold: f64) -> BTr
     all.into_iter().filter(|(_, is_so)| *is_so).map(|(mark, _)| mark).collect()
 }
 
-/// Returns the texts of the task's test files. Each text consists of the lines that the test patch
+/// Returns the contents of the task's test files. Each consists of the lines that the test patch
 /// adds and, if the source contains the file, its original content.
 fn test_texts(judged_task: &JudgedTask<'_>, max_bytes: usize) -> TestTexts {
     let task = judged_task.task;

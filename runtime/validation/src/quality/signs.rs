@@ -6,7 +6,7 @@ use proctor_types::{DependencySign, DependencySigns, SignSource, Task, file_from
 
 use crate::quality::settings::{SignLimits, SignRules};
 
-/// The texts of test files, by path.
+/// The contents of test files, by path.
 pub(crate) type TestTexts = BTreeMap<String, String>;
 
 /// Searches the task's tests for signs of a dependency on the network or the current date.

@@ -1,5 +1,5 @@
-//! The comparison of a run's arms, as a page of its own. The run's page loads it afterwards,
-//! because comparing thousands of trials takes longer than reading their scores.
+//! The comparison of a run's arms, as a separate page. The run's page loads it afterwards, because
+//! comparing thousands of trials takes longer than reading their scores.
 
 use minijinja::Error;
 use proctor_report::{Comparison, Report};
@@ -16,7 +16,7 @@ use super::{
 #[derive(Serialize)]
 struct PageContext<'a> {
     run: &'a str,
-    /// The address of the run's report, relative to the root and without the suffix.
+    /// The URL of the run's report, relative to the root and without the suffix.
     report: &'a str,
     headlines: Vec<HeadlineRow>,
     more_headlines: String,
@@ -25,13 +25,13 @@ struct PageContext<'a> {
     live: bool,
 }
 
-/// Renders the comparison. `run` is the run's name, and `report_address` the address of its report.
+/// Renders the comparison. `run` is the run's name, and `report_url` the URL of its report.
 ///
 /// # Errors
 /// See [`super::render_trial`].
 pub fn render_comparison(
     run: &str,
-    report_address: &str,
+    report_url: &str,
     report: &Report,
     comparison: Option<&Comparison>,
     links: &Links<'_>,
@@ -39,7 +39,7 @@ pub fn render_comparison(
     let (headlines, more_headlines) = headline_rows(report, comparison);
     let filling = PageContext {
         run,
-        report: report_address,
+        report: report_url,
         headlines,
         more_headlines,
         forests: comparison.map(forest_plots).unwrap_or_default(),

@@ -17,7 +17,7 @@ pub struct Dashboard {
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct DashboardRun {
     pub name: String,
-    /// The address of the run's page, relative to the root. Empty if the run's plan cannot be read.
+    /// The URL of the run's page, relative to the root. Empty if the run's plan cannot be read.
     pub href: String,
     pub created: String,
     /// The number of arms, tasks and trials, as text.

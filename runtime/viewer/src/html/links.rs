@@ -1,4 +1,4 @@
-//! The addresses of links, and the files that every viewer page loads.
+//! The URLs of links, and the files that every viewer page loads.
 
 use serde::Serialize;
 
@@ -23,20 +23,20 @@ pub fn join_pieces(pieces: &[&str]) -> String {
 /// files.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct Links<'a> {
-    /// Prefix of every address. Empty, or ends in `/`.
+    /// Prefix of every URL. Empty, or ends in `/`.
     pub root: &'a str,
-    /// The home page's address, relative to the root.
+    /// The home page's URL, relative to the root.
     pub home: &'a str,
-    /// The address of the run's page, relative to the root and with the suffix. The same as `home`
+    /// The URL of the run's page, relative to the root and with the suffix. The same as `home`
     /// if there is only one run.
     pub run_page: &'a str,
     /// Whether there are several runs.
     pub several: bool,
-    /// The trial's own address, without the suffix.
+    /// The trial's own URL, without the suffix.
     pub here: &'a str,
     /// The trial's value in the query string of a search. Empty if the page is not about a trial.
     pub trial: &'a str,
-    /// Suffix of every page's address.
+    /// Suffix of every page's URL.
     pub ending: &'a str,
     /// Whether a server answers requests. Pages that are exported as files have no search and no
     /// links to raw bytes, and their filter runs in the browser.

@@ -9,7 +9,7 @@ use super::{Links, RunSummary, TrialName, templates::render_template};
 /// A cell of the matrix.
 #[derive(Debug, Clone, Serialize)]
 pub struct MatrixCell {
-    /// The trial's address, relative to the root.
+    /// The trial's URL, relative to the root.
     pub href: String,
     pub attempt: u32,
     pub word: &'static str,
@@ -26,7 +26,7 @@ pub struct MatrixCell {
 #[derive(Debug, Clone, Serialize)]
 pub struct MatrixRow {
     pub task: String,
-    /// The address of the page that shows the task's trials side by side. Empty if there is only
+    /// The URL of the page that shows the task's trials side by side. Empty if there is only
     /// one trial.
     pub beside: String,
     pub cells: Vec<Vec<MatrixCell>>,
@@ -46,7 +46,7 @@ pub struct Matrix {
     /// Number of trials that have ended, then the number of all trials.
     pub ended: usize,
     pub trials: usize,
-    /// The addresses of running trials, with their names and their current activities.
+    /// The URLs of running trials, with their names and their current activities.
     pub going_on: Vec<(String, TrialName, String)>,
     /// The name and result of each arm.
     pub arms: Vec<(String, String)>,
@@ -76,7 +76,7 @@ pub struct FilterOptions {
     pub reasons: Vec<(String, u64)>,
 }
 
-/// The links between the pages of a matrix. Addresses are complete and relative to the root.
+/// The links between the pages of a matrix. URLs are complete and relative to the root.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct PageLinks {
     /// The page number, counted from 1, and the number of pages.
@@ -85,7 +85,7 @@ pub struct PageLinks {
     /// Empty on the first and on the last page, respectively.
     pub previous: String,
     pub next: String,
-    /// The numbers and addresses of the first, the last and the nearby pages.
+    /// The numbers and URLs of the first, the last and the nearby pages.
     pub numbered: Vec<(usize, String)>,
 }
 
@@ -94,11 +94,11 @@ pub struct PageLinks {
 pub struct Overview {
     pub run: Matrix,
     pub summary: RunSummary,
-    /// The address of the run's report, relative to the root and without the suffix.
+    /// The URL of the run's report, relative to the root and without the suffix.
     pub report: String,
     pub filter: Filter,
     pub choices: FilterOptions,
-    /// The address of the comparison of the run's arms, relative to the root and without the
+    /// The URL of the comparison of the run's arms, relative to the root and without the
     /// suffix. Empty if the run has fewer than two arms under study.
     pub comparison: String,
     /// Number of trials that match the filter, then the number of all trials.

@@ -38,7 +38,7 @@ pub use loading::render_loading_page;
 pub use matrix::{
     Filter, FilterOptions, Matrix, MatrixCell, MatrixRow, Overview, PageLinks, render_matrix,
 };
-pub use report::{NamedRun, ReportAddresses, ReportPage, render_report};
+pub use report::{NamedRun, ReportPage, ReportUrls, render_report};
 pub use run_summary::RunSummary;
 pub use search::{Hit, SearchResults, render_search};
 pub use side_by_side::{TrialChoice, TrialColumn, render_side_by_side_page};

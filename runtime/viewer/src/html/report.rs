@@ -49,14 +49,14 @@ pub struct ReportPage<'a> {
     /// Curves computed by `proctor curve` that the page shows.
     pub curves: &'a [Curve],
     /// Where a server shows the run and its trials. `None` for a page that is a file.
-    pub addresses: Option<&'a ReportAddresses>,
+    pub urls: Option<&'a ReportUrls>,
 }
 
-/// The addresses of the pages that a served report links to.
+/// The URLs of the pages that a served report links to.
 #[derive(Debug, Clone, Default)]
-pub struct ReportAddresses {
+pub struct ReportUrls {
     pub run: String,
-    /// One address per trial, in the order of the report's trials.
+    /// One URL per trial, in the order of the report's trials.
     pub trials: Vec<String>,
 }
 
@@ -72,8 +72,8 @@ pub struct NamedRun {
 struct ReportContext<'a> {
     /// The number of arms, tasks and trials, as text.
     scale: String,
-    /// The address of the run's page. Empty if the report is a file.
-    run_address: &'a str,
+    /// The URL of the run's page. Empty if the report is a file.
+    run_url: &'a str,
     /// How many verdicts are missing and why. Empty if none is missing.
     missing: String,
     /// Which arm is first. Empty if there are fewer than three arms.
@@ -181,8 +181,8 @@ struct TrialRow<'a> {
     #[serde(flatten)]
     report: &'a TaskReport,
     arm_name: &'a str,
-    /// The address of the trial's page. Empty if the report is a file.
-    address: &'a str,
+    /// The URL of the trial's page. Empty if the report is a file.
+    url: &'a str,
     /// How the trial ended and why it failed, as sentences. `failure` may be empty.
     ending: String,
     failure: &'static str,
@@ -227,7 +227,7 @@ pub fn render_report(page: &ReportPage<'_>) -> Result<String, Error> {
     let (headlines, more_headlines) = headline_rows(report, page.comparison);
     let filling = ReportContext {
         scale: format_report_size(report),
-        run_address: page.addresses.map_or("", |addresses| addresses.run.as_str()),
+        run_url: page.urls.map_or("", |urls| urls.run.as_str()),
         missing: missing_verdicts_text(report),
         ranking: ranking_text(report, page.comparison),
         scores: score_rows(&study),
@@ -301,9 +301,9 @@ pub fn render_report(page: &ReportPage<'_>) -> Result<String, Error> {
             .zip(page.trials)
             .enumerate()
             .map(|(index, (told, trial))| {
-                let addresses = page.addresses.and_then(|all| all.trials.get(index));
+                let urls = page.urls.and_then(|all| all.trials.get(index));
                 TrialRow {
-                    address: addresses.map_or("", String::as_str),
+                    url: urls.map_or("", String::as_str),
                     ..trial_row(told, trial, report.arms.iter().find(|arm| arm.arm == trial.arm))
                 }
             })
@@ -426,7 +426,7 @@ fn trial_row<'a>(
     TrialRow {
         report,
         arm_name: arm.map_or("", |arm| arm.name.as_str()),
-        address: "",
+        url: "",
         ending: match &trial.outcome {
             Some(outcome) => {
                 let budget = arm.and_then(|arm| arm.budget.as_ref());

@@ -9,7 +9,7 @@ use super::{Links, TrialName, templates::render_template};
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Hit {
     pub trial: TrialName,
-    /// The trial's address, relative to the root.
+    /// The trial's URL, relative to the root.
     pub href: String,
     /// The step that contains the match. 0 means before the first response.
     pub step: u64,
@@ -39,7 +39,7 @@ pub struct SearchResults {
     pub of: usize,
     /// Number of trials before the first one that was searched.
     pub skipped: usize,
-    /// The address of the search in the remaining trials, relative to the root. Empty if there are
+    /// The URL of the search in the remaining trials, relative to the root. Empty if there are
     /// none.
     pub next: String,
     /// Why the search was rejected. Empty if it was not.

@@ -1,4 +1,4 @@
-//! Renders one task's trials side by side, with where they diverge and how.
+//! Renders one task's trials side by side, and shows where and how they diverge.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ use super::{
 pub struct TrialColumn {
     /// The trial's arm and attempt, and its run if there are several.
     pub name: TrialName,
-    /// The trial's address, relative to the root.
+    /// The trial's URL, relative to the root.
     pub href: String,
     /// The verdict in words, such as `resolved`, and its CSS class.
     pub word: &'static str,
@@ -30,8 +30,8 @@ pub struct TrialColumn {
     pub at: Option<Step>,
     /// The trial's first step whose calls returned something else than in another trial.
     pub saw: Option<Step>,
-    /// The calls, or without calls the message, of steps that differ from those of other trials, by
-    /// the step's number.
+    /// The calls of steps that differ from other trials, by the step's number. Contains the message
+    /// if a step has no calls.
     #[serde(skip)]
     pub step_texts: HashMap<u64, String>,
 }
@@ -155,7 +155,7 @@ fn excerpts(sides: &[TrialColumn], steps: &[Option<&StepRow>]) -> Vec<Option<Mar
         .map(|(side, step)| side.step_texts.get(&step.as_ref()?.number).map(String::as_str))
         .collect();
     let known: Vec<&str> = texts.iter().copied().flatten().collect();
-    // A text that is compared with nothing has no part that differs.
+    // If there is nothing to compare a text with, no part of it differs.
     let marked = if known.len() > 1 { mark_differences(&known) } else { Vec::new() };
     let mut marked = marked.into_iter();
     let of_side = |text: &Option<&str>| text.and_then(|_| marked.next()).map(|one| one.excerpt());

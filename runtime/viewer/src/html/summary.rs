@@ -142,7 +142,7 @@ pub(crate) fn factor_rows(report: &Report) -> Vec<FactorRow> {
     let row = |one: DifferingFactor| FactorRow {
         name: one.factor.replace('_', " "),
         is_limit: one.is_limit(),
-        values: one.value_texts(),
+        values: one.value_strings(),
     };
     report.find_differing_factors().into_iter().map(row).collect()
 }

@@ -100,7 +100,7 @@ fn build_environment() -> Result<Environment<'static>, Error> {
     Ok(templates)
 }
 
-/// Returns the source expression with which a content security policy allows the style sheet of a
+/// Returns the source expression that lets a content security policy allow the style sheet of a
 /// report page, and nothing else.
 pub fn report_style_source() -> String {
     csp_hash_source(&STYLE.concat())

@@ -14,7 +14,7 @@ use super::{
     trial_name::TrialName,
 };
 
-/// Maximum number of texts of the agent on a trial's page.
+/// Maximum number of agent messages on a trial's page.
 const MAX_AGENT_LOGS: usize = 100;
 
 /// One step with all its details.
@@ -29,7 +29,7 @@ pub struct Step {
     pub urls: Vec<EgressRequest>,
     /// Notes about failed requests, interruptions and limits that were reached.
     pub notes: Vec<String>,
-    /// Texts that the agent itself wrote to the record during the step.
+    /// Messages that the agent itself wrote to the record during the step.
     pub agent_logs: Vec<String>,
     /// The step's changes to the work directory, as a diff.
     pub diff: String,
@@ -104,7 +104,7 @@ pub struct TestLine {
     pub status: String,
     pub passed: bool,
     pub log: String,
-    /// The address of a search for this test's name within the trial, relative to the root. Empty
+    /// The URL of a search for this test's name within the trial, relative to the root. Empty
     /// if the test passed.
     pub speaks: String,
 }
@@ -140,14 +140,14 @@ pub struct Trial {
     /// The limits that the chart can show.
     #[serde(skip)]
     pub chart_limits: Vec<ChartLimit>,
-    /// The address of the page that shows the task's trials side by side, relative to the root.
+    /// The URL of the page that shows the task's trials side by side, relative to the root.
     /// Empty if there is only one trial.
     pub beside: String,
     pub tests: Vec<TestLine>,
     /// Whether a patch was collected. The patch may be empty.
     pub has_patch: bool,
     pub damage: Vec<String>,
-    /// The beginnings of texts that the agent itself wrote to the record, each with its step.
+    /// The beginnings of messages that the agent itself wrote to the record, each with its step.
     pub agent_logs: Vec<(u64, String)>,
     /// The last lines of the agent's standard error. Empty unless the agent itself ended the trial
     /// or a fault did.

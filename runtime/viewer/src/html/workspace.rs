@@ -5,8 +5,8 @@ use serde::Serialize;
 /// A directory within the work directory.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Folder {
-    /// The directories from the top of the work directory down to this one, each with its address
-    /// relative to the step's address.
+    /// The directories from the top of the work directory down to this one, each with its URL
+    /// relative to the step's URL.
     pub above: Vec<(String, String)>,
     /// The directory's entries. Directories come first.
     pub entries: Vec<Entry>,
@@ -22,7 +22,7 @@ pub struct Folder {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Entry {
     pub name: String,
-    /// The entry's address, relative to the step's address. Empty if the entry cannot be opened.
+    /// The entry's URL, relative to the step's URL. Empty if the entry cannot be opened.
     pub href: String,
     pub is_folder: bool,
     /// For a directory: the number of paths below it, then how many of them the step changed.

@@ -99,7 +99,7 @@ fn render_page(curves: &[Curve]) -> String {
         trials: &trials,
         runs: &[],
         curves,
-        addresses: None,
+        urls: None,
     };
     render_report(&page).unwrap()
 }

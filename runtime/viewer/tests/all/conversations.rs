@@ -113,7 +113,7 @@ fn requested_calls_without_a_tool_call_event_are_counted() {
 }
 
 #[test]
-fn texts_of_the_agent_are_indexed_with_their_step() {
+fn agent_messages_are_indexed_with_their_step() {
     let noted = |note: Value| {
         serde_json::from_value::<Event>(json!({ "kind": "noted", "note": note })).unwrap()
     };

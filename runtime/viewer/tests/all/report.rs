@@ -9,7 +9,7 @@ use proctor_types::{
     Arm, ArmId, EarlierTries, Ending, Evidence, EvidenceClass, FailureReason, Fault, FaultLayer,
     Integrity, Outcome, PolicyVerdict, RunRecord, Spending, TaskId, TestGroup, TestStatus, Verdict,
 };
-use proctor_viewer::html::{NamedRun, ReportAddresses, ReportPage, render_report};
+use proctor_viewer::html::{NamedRun, ReportPage, ReportUrls, render_report};
 use roxmltree::{Document, ParsingOptions};
 use serde_json::json;
 
@@ -144,7 +144,7 @@ fn hostile_page() -> String {
         trials: &trials,
         runs: &runs,
         curves: &[],
-        addresses: None,
+        urls: None,
     };
     render_report(&page).unwrap()
 }
@@ -333,19 +333,18 @@ fn report_page_has_every_arm_plot_and_section() {
 }
 
 fn page_without_comparison<'a>(report: &'a Report, trials: &'a [TrialResult]) -> ReportPage<'a> {
-    ReportPage { report, comparison: None, trials, runs: &[], curves: &[], addresses: None }
+    ReportPage { report, comparison: None, trials, runs: &[], curves: &[], urls: None }
 }
 
 #[test]
 fn served_report_links_to_run_and_trials() {
     let trials = [trial(&arm("first"), 0, Some(1.0)), trial(&arm("first"), 1, Some(0.0))];
     let report = build_report(trials.to_vec());
-    let addresses = ReportAddresses {
+    let urls = ReportUrls {
         run: "/token/1".to_owned(),
         trials: vec!["/token/1/x".to_owned(), "/token/1/y".to_owned()],
     };
-    let page =
-        ReportPage { addresses: Some(&addresses), ..page_without_comparison(&report, &trials) };
+    let page = ReportPage { urls: Some(&urls), ..page_without_comparison(&report, &trials) };
     let page = render_report(&page).unwrap();
     let tree = parse_page(&page);
     let links: Vec<&str> = tree

@@ -48,8 +48,8 @@ pub fn find(user_spec: &str) -> Result<Identity, Refusal> {
     for (map, kind, number) in ids {
         if !is_mapped(&read_or_empty(&format!("/proc/self/{map}")), number) {
             let what = format!(
-                "no user {user_spec:?} in the sandbox; {kind} {number} needs an id range in /etc/subuid \
-                 and /etc/subgid, or root"
+                "user {user_spec:?} is not available in the sandbox: {kind} id {number} is not mapped; \
+                 add an id range to /etc/subuid and /etc/subgid, or run as root"
             );
             return Err(new_refusal(RefusalKind::BadRequest, what));
         }

@@ -105,8 +105,8 @@ impl Call {
                             self.link.send(&Frame::data(self.id, channel::STDIN, now));
                             input.unsent = later;
                         }
-                        // The request has its reply, or the channel is closed. The event queue
-                        // tells which.
+                        // Either the reply has arrived, or the channel is closed. The next event
+                        // shows which.
                         Err(_) => *input = Input::empty(),
                     }
                     continue;
@@ -134,8 +134,8 @@ impl Call {
                             let now: Vec<u8> = input.drain(..piece).collect();
                             self.send_chunk(&now);
                         }
-                        // The request has its reply, or the channel is closed. The event queue
-                        // tells which.
+                        // Either the reply has arrived, or the channel is closed. The next event
+                        // shows which.
                         Err(_) => input.clear(),
                     }
                     continue;

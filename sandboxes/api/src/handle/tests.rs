@@ -108,7 +108,7 @@ async fn requests_fail_with_the_same_error_after_the_end() {
 }
 
 #[tokio::test]
-async fn protocol_violations_of_the_agent_end_the_channel() {
+async fn agent_protocol_violations_end_the_channel() {
     let data = |stream, channel| Frame::data(stream, channel, b"x").encode();
     let exited = serde_json::to_vec(&Ok::<_, Refusal>(Reply::Done)).unwrap();
     let mut long = (BODY_LIMIT as u32 + 1).to_be_bytes().to_vec();

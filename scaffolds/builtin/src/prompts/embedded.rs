@@ -41,7 +41,7 @@ const SINGLE_SHOT: &[(&str, &str)] = folder!("single-shot":
     "file.md.j2",
 );
 
-/// Returns the file names and texts of one scaffold. Empty for a scaffold without prompts.
+/// Returns the names and contents of one scaffold's prompt files. Empty for a scaffold without prompts.
 pub(super) fn files(folder: &str) -> &'static [(&'static str, &'static str)] {
     match folder {
         "tools" => TOOLS,

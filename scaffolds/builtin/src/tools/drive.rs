@@ -12,8 +12,8 @@ use crate::{
     prompts::Prompts,
 };
 
-/// A factor of the arm. Increment it when the texts of this crate's tool messages change, because
-/// the model reads them like prompts.
+/// A factor of the arm. Increment it when the wording of this crate's tool messages changes,
+/// because the model reads them like prompts.
 pub(crate) const REVISION: u32 = 2;
 
 /// The scaffold for models with function calling.

@@ -11,7 +11,7 @@ pub(super) enum Occurrence {
     NotUnique(String),
 }
 
-/// Finds the only occurrence of a text. Accepts no near matches, because silently replacing one
+/// Finds the only occurrence of a string. Accepts no near matches, because silently replacing one
 /// would be a wrong edit.
 pub(super) fn find_once(bytes: &[u8], old_text: &str) -> Occurrence {
     if old_text.is_empty() {

@@ -254,7 +254,7 @@ impl AcpClient {
             Err(error) if error.is_broken() => {
                 return Err(error.to_fault(TERMINAL_TOOL).into());
             }
-            // Report status 127, like a shell whose command could not be started.
+            // Report status 127, as a shell does if it cannot start a command.
             Err(_) => CommandExit { code: Some(127), ..CommandExit::default() },
         });
         self.close_terminal(agent, session, &terminal_exit.id).await
@@ -278,5 +278,5 @@ impl AcpClient {
     }
 }
 
-/// The tool name under which commands from the agent are recorded.
+/// The tool name that the record uses for commands from the agent.
 const TERMINAL_TOOL: &str = "terminal/create";

@@ -2,7 +2,7 @@
 //!
 //! The crate `rmcp` could do this too. But it depends on four more crates, enables features of
 //! chrono, rand and schemars in the whole workspace, and its newest version adds a second version
-//! of sha2. That is too much for a server without streams, sessions or messages of its own.
+//! of sha2. That is too much for a server without streams, sessions or its own messages.
 
 use proctor_types::ToolSpec;
 use serde::Deserialize;

@@ -102,7 +102,7 @@ _TERMS: list[tuple[str, Union[str, Callable[[re.Match[str]], str]]]] = [
 
 
 def in_python(text: str) -> str:
-    """Replaces the command line's terms in one of the binary's messages by those of this package."""
+    """Replaces the command line's terms in the binary's messages with this package's terms."""
     for pattern, replacement in _TERMS:
         text = re.sub(pattern, replacement, text)
     return text

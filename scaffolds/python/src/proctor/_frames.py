@@ -75,7 +75,8 @@ def _arrow(rows: Rows, columns: Columns) -> Any:
 
 def _pandas(rows: Rows, columns: Columns) -> Any:
     pd = _needed("pandas")
-    # Use nullable types: if an unfinished trial has no count, it must not become a float or zero.
+    # Use nullable types. Otherwise, the missing counts of unfinished trials would turn integer
+    # columns into floats.
     types = {"text": "string", "integer": "Int64", "number": "Float64", "boolean": "boolean"}
     data = {
         column["name"]: pd.array(

@@ -50,7 +50,7 @@ class Brief:
     statement: str
     #: The working directory of commands, as an absolute path in the sandbox.
     workdir: str
-    #: The name under which the endpoint knows the model.
+    #: The model's name at the endpoint.
     model: Optional[str]
     #: The context window in tokens.
     context_window: Optional[int]

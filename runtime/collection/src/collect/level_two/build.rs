@@ -26,7 +26,7 @@ use crate::{
         traverse::{RemovalBounds, extract_objects},
         verify,
     },
-    freeze::{RUNS_PER_SIDE, Statuses, run_patched_tests, statuses_of},
+    freeze::{RUNS_PER_SIDE, Statuses, complete_statuses, run_patched_tests},
 };
 
 /// The README in the agent's initial work directory. The same text as in FeatureBench.
@@ -85,8 +85,8 @@ impl CandidateContext<'_> {
             })
             .collect();
         let notes = |file: &str, path: &str| {
-            let number = self.objects.find_by_path(file, path);
-            let lines = number.map(|it| {
+            let index = self.objects.find_by_path(file, path);
+            let lines = index.map(|it| {
                 self.notes.notes_for_object(it, &self.objects, graph, &|it| self.is_private(it))
             });
             lines.unwrap_or_default()
@@ -250,7 +250,7 @@ impl CandidateContext<'_> {
     /// Returns the tops' top-level names, which tests can import. A method is imported through its
     /// class, so its top-level name is the class's.
     fn top_level_names(&self, tops: &BTreeSet<usize>) -> BTreeSet<TopLevelName> {
-        let objects = tops.iter().filter_map(|&number| self.objects.list.get(number));
+        let objects = tops.iter().filter_map(|&index| self.objects.list.get(index));
         let owner = |object: &crate::collect::objects::Object| TopLevelName {
             module: module_name(&object.file, &self.project.root),
             name: object.path.split('.').next().unwrap_or(&object.path).to_owned(),
@@ -260,8 +260,8 @@ impl CandidateContext<'_> {
 
     /// Whether an object is private. The statement omits private objects and lists the exceptions
     /// that they raise under their callers.
-    fn is_private(&self, number: usize) -> bool {
-        let object = self.objects.list.get(number);
+    fn is_private(&self, index: usize) -> bool {
+        let object = self.objects.list.get(index);
         object.is_some_and(|it| it.name().starts_with('_') && !it.name().ends_with("__"))
     }
 
@@ -287,7 +287,7 @@ impl CandidateContext<'_> {
         if run_name == IDLE_VARIANT {
             return Ok(ran.tests);
         }
-        Ok(statuses_of(ran, run_name)?)
+        Ok(complete_statuses(ran, run_name)?)
     }
 
     /// Rejects the task if it is resolved by a copy of the library whose functions all return the

@@ -205,7 +205,7 @@ fn shorten_assignment(assignment: &str, target_text: &str) -> String {
 
 /// Returns the library code that the `interfaces` refer to or that the tests import
 /// (`imported_names`: module and name), without the requested objects. Imports come first. Stubs of
-/// classes include the private names in `attribute_names`. Returns an empty text if there is no
+/// classes include the private names in `attribute_names`. Returns an empty string if there is no
 /// such code.
 pub(super) fn referenced_code(
     (tree, project): (&Path, &Project),

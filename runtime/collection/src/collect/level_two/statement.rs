@@ -36,7 +36,7 @@ struct StatementVariables<'a> {
     workdir: &'a str,
     black_links: String,
     interfaces: &'a [String],
-    /// Library code to which the interfaces refer.
+    /// Library code that the interfaces refer to.
     named: &'a str,
 }
 

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::collect::settings::SolvabilitySettings;
 
-/// The texts that a task shows to the agent or hides from the agent.
+/// The text that a task shows to the agent or hides from the agent.
 pub(super) struct TaskTexts<'a> {
     /// The remaining code. Empty in a level-2 task.
     pub(super) tree: &'a VisibleText,
@@ -162,15 +162,15 @@ fn add_attributes(requirements: &mut RequirementMap, test: &TestFunction, texts:
     }
 }
 
-/// Adds texts in the hidden code that also occur in the tests' strings. A test that needs too many
-/// unknown texts must be removed. The tests that need the fewest texts are handled first. A text
-/// that is added to the statement for one test is then known to the other tests.
+/// Adds strings in the hidden code that also occur in the tests' strings. A test that needs too
+/// many unknown strings must be removed. The tests that need the fewest strings are handled first.
+/// A string that is added to the statement for one test is then known to the other tests.
 fn add_texts(requirements: &mut RequirementMap, tests: &[TestFunction], texts: &TaskTexts<'_>) {
     let limits = texts.limits;
     let is_long =
         |text: &&String| text.chars().count() >= limits.shortest && is_mostly_letters(text);
     let long: Vec<&String> = texts.hidden.texts.iter().filter(is_long).collect();
-    // Everything that is added to the statement, including texts that are added below.
+    // Everything that is added to the statement, including strings that are added below.
     let mut said: BTreeSet<String> = requirements
         .values()
         .filter(|it| it.coverage == Coverage::Added)
@@ -220,7 +220,7 @@ fn add_texts(requirements: &mut RequirementMap, tests: &[TestFunction], texts: &
     }
 }
 
-/// Whether letters make up at least half of a text. This excludes rows of dashes and the like.
+/// Whether letters make up at least half of a string. This excludes rows of dashes and the like.
 fn is_mostly_letters(text: &str) -> bool {
     text.chars().filter(|c| c.is_alphabetic()).count() * 2 >= text.chars().count()
 }

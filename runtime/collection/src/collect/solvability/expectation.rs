@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn is_message_recognizes_only_exception_texts() {
+    fn is_message_recognizes_only_exception_messages() {
         let is = |text: &str| is_message(&parse_expression(text).unwrap().syntax().body);
         for text in [
             "str(e.value)",

@@ -205,7 +205,7 @@ fn is_autouse(decorator: &Expr) -> bool {
 
 struct FileContext<'a> {
     text: &'a str,
-    /// The module and name to which each local name refers.
+    /// The module and name that each local name refers to.
     imports: BTreeMap<String, (String, Option<String>)>,
     roots: &'a BTreeSet<String>,
 }

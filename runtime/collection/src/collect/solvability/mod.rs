@@ -37,7 +37,7 @@ pub enum RequirementKind {
     Message,
     /// A regular expression for the text of an exception or a warning.
     Pattern,
-    /// A text in the hidden code that also occurs in the test's strings.
+    /// A string in the hidden code that also occurs in the test's strings.
     Text,
     Attribute,
     PrivateAttribute,

@@ -68,11 +68,11 @@ impl CandidateContext<'_> {
         let removed_objects = removal.extracted.all_objects();
         let calls = |id: &String| -> BTreeMap<String, bool> {
             let called = self.callees_of_test(file, id);
-            let called = called.into_iter().filter(|number| removed_objects.contains(number));
+            let called = called.into_iter().filter(|index| removed_objects.contains(index));
             called
-                .filter_map(|number| {
-                    let object = self.objects.list.get(number)?;
-                    Some((object.path.clone(), removal.extracted.shown_objects.contains(&number)))
+                .filter_map(|index| {
+                    let object = self.objects.list.get(index)?;
+                    Some((object.path.clone(), removal.extracted.shown_objects.contains(&index)))
                 })
                 .collect()
         };
@@ -101,8 +101,8 @@ impl CandidateContext<'_> {
         let test = VisibleText::new(text.to_owned());
         let calls = |id: &String| -> BTreeMap<String, bool> {
             let called = self.callees_of_test(file, id);
-            let of_asked = called.into_iter().filter_map(|number| {
-                let object = self.objects.list.get(number)?;
+            let of_asked = called.into_iter().filter_map(|index| {
+                let object = self.objects.list.get(index)?;
                 let module = module_name(&object.file, &self.project.root);
                 let name = object.path.split('.').next().unwrap_or(&object.path);
                 let is_requested =
@@ -177,13 +177,13 @@ impl CandidateContext<'_> {
         let calls = &self.suite.calls;
         let edges = calls.files.get(file).and_then(|of_file| of_file.tests.get(id));
         let node =
-            |number: usize| calls.code.get(number).map(|code| self.objects.node_for_code(code));
+            |index: usize| calls.code.get(index).map(|code| self.objects.node_for_code(code));
         let mut out = BTreeSet::new();
         for (caller, called) in edges.into_iter().flatten() {
             let is_test =
                 caller.is_none_or(|caller| matches!(node(caller), Some(Node::External(_))));
-            if is_test && let Some(Node::Object(number)) = node(*called) {
-                out.insert(number);
+            if is_test && let Some(Node::Object(index)) = node(*called) {
+                out.insert(index);
             }
         }
         out

@@ -13,7 +13,7 @@ pub(super) struct TestRequirements {
     pub(super) exceptions: BTreeMap<String, BTreeSet<String>>,
     /// Expected warning categories, with the functions that should issue them.
     pub(super) warnings: BTreeMap<String, BTreeSet<String>>,
-    /// Expected texts of exceptions and warnings.
+    /// Expected messages of exceptions and warnings.
     pub(super) messages: BTreeMap<String, Message>,
     /// All string literals in the test.
     pub(super) strings: BTreeSet<String>,

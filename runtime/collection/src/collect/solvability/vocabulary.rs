@@ -1,4 +1,4 @@
-//! Extracts names and texts from code, and looks for them in text that a solver can read.
+//! Extracts names and strings from code, and looks for them in text that a solver can read.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use ruff_python_ast::{
 };
 use ruff_python_parser::parse_module;
 
-/// The names and texts that occur in code.
+/// The names and strings that occur in code.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct CodeVocabulary {
     /// Names of functions, classes, parameters, attributes and variables, and strings that could be
@@ -19,7 +19,7 @@ pub(super) struct CodeVocabulary {
 }
 
 impl CodeVocabulary {
-    /// Extracts names and texts from code. The result is empty if the code cannot be parsed.
+    /// Extracts names and strings from code. The result is empty if the code cannot be parsed.
     pub(super) fn from_code(code: &str) -> Self {
         let mut reader = VocabularyReader::default();
         if let Ok(parsed) = parse_module(code) {
@@ -33,7 +33,7 @@ impl CodeVocabulary {
         self.texts.extend(other.texts);
     }
 
-    /// Removes the names and texts that also occur in `excluded`.
+    /// Removes the names and strings that also occur in `excluded`.
     pub(super) fn difference(mut self, excluded: &Self) -> Self {
         self.names.retain(|name| !excluded.names.contains(name));
         self.texts.retain(|text| !excluded.texts.contains(text));
@@ -95,7 +95,8 @@ impl<'a> Visitor<'a> for VocabularyReader {
     }
 }
 
-/// Splits a text at line ends and at the placeholders of the `%` operator and the `format` method.
+/// Splits a string at line ends and at the placeholders of the `%` operator and the `format`
+/// method.
 fn fixed_parts(text: &str) -> Vec<String> {
     let mut out = Vec::new();
     for line in text.lines() {
@@ -117,7 +118,7 @@ fn fixed_parts(text: &str) -> Vec<String> {
     out.iter().map(|part| part.trim()).filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }
 
-/// If a text starts with a placeholder, returns the placeholder's length.
+/// If a string starts with a placeholder, returns the placeholder's length.
 fn placeholder_length(text: &str) -> Option<usize> {
     if let Some(inner) = text.strip_prefix('{') {
         let end = inner.find('}')?;

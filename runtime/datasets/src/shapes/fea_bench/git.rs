@@ -78,7 +78,7 @@ impl Repository {
         Ok(said.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect())
     }
 
-    /// Returns the URL from which the clone was made.
+    /// Returns the URL that was cloned.
     pub fn origin_url(&self) -> Option<String> {
         let said = self.run_git_text(&["config", "--local", "--get", "remote.origin.url"]).ok()?;
         Some(said.trim().to_owned()).filter(|url| !url.is_empty())

@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::{draft::TaskDraft, fields::RowFields};
 use crate::{address::AddressOptions, errors::RowError};
 
-/// The texts that the Standard and Oracle datasets contain, derived from a row of the medium form.
+/// The fields that the Standard and Oracle datasets contain, derived from a row of the medium form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PullTexts {
     /// `pull_request_text`.
@@ -31,7 +31,7 @@ pub struct PullTexts {
     pub statement: String,
 }
 
-/// Builds the texts from a medium row's `problem_info`, as the benchmark does.
+/// Builds these fields from a medium row's `problem_info`, as the benchmark does.
 ///
 /// # Errors
 /// `problem_info` lacks a field. The error names that field.

@@ -25,8 +25,8 @@ pub struct DefinitionSpan {
 }
 
 /// Returns the functions and classes that `after` defines and `before` does not. If the file is
-/// new, returns all of them. Returns `None` if the parser does not support the Python code of one
-/// of the texts.
+/// new, returns all of them. Returns `None` if the parser does not support the Python code of
+/// either version.
 pub fn new_spans(before: Option<&str>, after: &str) -> Option<Vec<DefinitionSpan>> {
     let after = find_spans(after)?;
     let Some(before) = before else { return Some(after) };
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     /// The expected lines are the results of the benchmark's own `compare_namespaces` for these
-    /// texts.
+    /// files.
     #[test]
     fn new_spans_matches_the_benchmarks_script() {
         let before = "def kept():\n    return 1\n";

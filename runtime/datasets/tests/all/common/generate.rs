@@ -1,5 +1,5 @@
-//! Generates rows that have the same number and size as those of the real datasets, so that loading
-//! them takes as long. The same index always gives the same bytes.
+//! Generates as many rows as the real datasets have, of the same size, so that loading takes as long.
+//! The same index always gives the same bytes.
 
 use serde_json::{Value, json};
 

@@ -79,7 +79,7 @@ async fn large_request_is_not_overtaken_by_small_ones() {
 }
 
 #[tokio::test]
-async fn no_request_joins_one_that_runs_alone() {
+async fn no_request_starts_while_another_runs_alone() {
     let one = trial(&Budget { total_tokens: Some(1000), ..Budget::default() }, &[]);
     let unnamed = RequestBounds { max_output: None, ..MAIN };
     let alone = one.admit(unnamed).await.expect("the first");

@@ -106,7 +106,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn trial_exceeds_no_limit_by_more_than_the_last_response(
+    fn trial_exceeds_limits_by_at_most_the_last_response(
         limits in limits(), clients in clients()) {
         let one = [trial(&limits.to_budget(), &[])];
         let log = Log::default();
@@ -118,7 +118,7 @@ proptest! {
     }
 
     #[test]
-    fn run_exceeds_no_limit_by_more_than_the_last_response(
+    fn run_exceeds_limits_by_at_most_the_last_response(
         limits in limits(), own in limits(), clients in clients()) {
         let run_meter = SharedMeter::new(BudgetScope::Run, &limits, Spending::default());
         let trials: Vec<_> =

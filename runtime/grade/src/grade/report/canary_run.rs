@@ -137,7 +137,7 @@ impl ReportGrading<'_> {
                 path.split('/').any(|part| policy.unwatched.iter().any(|one| one == part));
             **kind == EntryKind::File
                 && !is_scratch
-                && rules.language_of(path).is_some()
+                && rules.language_for(path).is_some()
                 && paths.guard_reason(path) == Some(GuardReason::Test)
         };
         let readable: BTreeSet<String> = pristine
@@ -160,7 +160,7 @@ impl ReportGrading<'_> {
     ) -> Result<(), Fault> {
         let rules = &Policy::get()?.report.canaries;
         for (path, file) in &tree.pristine.files {
-            if rules.language_of(path).is_some() && tree.paths.guard_reason(path).is_some() {
+            if rules.language_for(path).is_some() && tree.paths.guard_reason(path).is_some() {
                 replace_entry(handle, &self.task.workdir, path, Some(file)).await?;
             }
         }

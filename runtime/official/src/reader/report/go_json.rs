@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn results_count_without_start_events() {
+    fn result_without_start_event_is_counted() {
         assert_eq!(read(&event("pass", "p", "T")).tests["p::T"], TestStatus::Passed);
     }
 }

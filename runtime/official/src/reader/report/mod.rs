@@ -21,9 +21,9 @@ use root::ReportRoot;
 use crate::reader::{junit, to_plain_text};
 
 impl Report {
-    /// Reads the files of one run. Paths below `root` are made relative to it. The report is empty
-    /// if there are no files.
-    pub fn read(format: TestFormat, files: &[Vec<u8>], root: &str) -> Self {
+    /// Parses the report files of one run. Paths below `root` are made relative to it. The report
+    /// is empty if there are no files.
+    pub fn parse(format: TestFormat, files: &[Vec<u8>], root: &str) -> Self {
         let mut report = Self::default();
         for (at, file) in files.iter().enumerate() {
             let one = Self::from_text(format, &to_plain_text(file), root);
@@ -76,7 +76,7 @@ mod tests {
 
     use super::*;
 
-    fn report_of(tests: &[(&str, TestStatus)]) -> Report {
+    fn report_with(tests: &[(&str, TestStatus)]) -> Report {
         let mut report = Report::default();
         for (id, status) in tests {
             report.add((*id).to_owned(), *status);
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn resolve_finds_a_unique_id_by_its_suffix() {
         use TestStatus::Passed;
-        let report = report_of(&[
+        let report = report_with(&[
             ("com.A::adds", Passed),
             ("com.A::never adds", Passed),
             ("com.A::twice", Passed),
@@ -122,7 +122,7 @@ mod tests {
         for (first, second, worst) in
             [(Passed, Failed, Failed), (Error, Passed, Error), (Skipped, Passed, Skipped)]
         {
-            assert_eq!(report_of(&[("t", first), ("t", second)]).tests["t"], worst);
+            assert_eq!(report_with(&[("t", first), ("t", second)]).tests["t"], worst);
         }
     }
 
@@ -138,7 +138,7 @@ mod tests {
             TestFormat::Ctrf,
         ] {
             for files in [vec![], vec![Vec::new()], vec![b"npm ERR! missing script\n".to_vec()]] {
-                let report = Report::read(format, &files, "/testbed");
+                let report = Report::parse(format, &files, "/testbed");
                 assert!(!report.is_complete, "{format}");
                 assert_eq!(report.expected_statuses(&wanted)["a"], TestStatus::Missing, "{format}");
             }
@@ -150,10 +150,10 @@ mod tests {
         let suite = |class: &str| {
             format!("<testsuite><testcase classname='{class}' name='t'/></testsuite>").into_bytes()
         };
-        let both = Report::read(TestFormat::Junit, &[suite("A"), suite("B")], "/");
+        let both = Report::parse(TestFormat::Junit, &[suite("A"), suite("B")], "/");
         assert_eq!(both.tests.keys().collect::<Vec<_>>(), ["A::t", "B::t"]);
         assert!(both.is_complete && both.doubts.is_empty());
-        let torn = Report::read(TestFormat::Junit, &[suite("A"), b"<testsuite>".to_vec()], "/");
+        let torn = Report::parse(TestFormat::Junit, &[suite("A"), b"<testsuite>".to_vec()], "/");
         assert!(!torn.is_complete && torn.tests.len() == 1);
     }
 

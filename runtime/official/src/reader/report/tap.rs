@@ -17,7 +17,7 @@ static DIRECTIVE_PATTERN: LazyLock<Regex> =
 /// node-tap appends this to a description.
 static DURATION_PATTERN: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?:^|[ \t])#[ \t]*time=\S+[ \t]*$"));
-/// Number of columns by which subtests are indented.
+/// Indentation of subtests, in columns.
 const INDENT_WIDTH: usize = 4;
 
 pub(super) fn matches_format(log: &str) -> bool {

@@ -107,7 +107,7 @@ impl Walker<'_> {
         }
     }
 
-    /// Checks a class of arrays that replaces a method with which tests ask whether all elements
+    /// Checks a class of arrays that replaces a method that tests use to check whether all elements
     /// agree. A replacement that uses the inherited method is honest.
     pub(super) fn check_reductions(&mut self, class: &StmtClassDef) {
         let most = self.max_depth();

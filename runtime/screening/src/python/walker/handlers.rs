@@ -58,7 +58,7 @@ impl Walker<'_> {
                 }
             }
             let is_partial = matches!(handler, Expr::Call(_));
-            for def in self.definitions.functions_of(handler) {
+            for def in self.definitions.referenced_functions(handler) {
                 let code = ScopeCode::Body(&def.body);
                 let frame = frame_parameter(&def.parameters, is_partial);
                 if frame.is_some_and(|frame| {
@@ -113,7 +113,7 @@ impl Walker<'_> {
         let own = match function {
             // The result of a call is a function from elsewhere, such as a previous handler.
             Expr::Call(_) => Vec::new(),
-            function => self.definitions.functions_of(function),
+            function => self.definitions.referenced_functions(function),
         };
         if own.is_empty() {
             return !self.is_frame_receiver(rule, function, position);
@@ -161,7 +161,7 @@ impl Walker<'_> {
         for number in self.rules.find_rules(|rule| rule.exit_hooks.contains(&path)) {
             let Some(rule) = self.rules.table.rules.get(number) else { continue };
             let mut broken = Vec::new();
-            for def in self.definitions.functions_of(value) {
+            for def in self.definitions.referenced_functions(value) {
                 broken.extend(find_exit(rule, &self.names, &ScopeCode::Body(&def.body), most));
             }
             if let Expr::Lambda(lambda) = value {
@@ -230,7 +230,7 @@ fn mentions_name(expr: &Expr, name: &str, depth: usize) -> bool {
 struct ParameterUses<'b, 'n> {
     name: &'n str,
     depth: usize,
-    /// Whether the code uses the parameter in any way but as an argument.
+    /// Whether the code uses the parameter other than as an argument.
     is_read: bool,
     /// The functions to which the code passes the parameter, each with the argument's position.
     passed: Vec<(&'b Expr, usize)>,

@@ -42,8 +42,8 @@ impl Walker<'_> {
         }
     }
 
-    /// Whether a text such as `{}:test_{}` names an object of a test after a colon. `{}` stands for a
-    /// part that is not constant.
+    /// Whether a string such as `{}:test_{}` names an object of a test after a colon. `{}` stands
+    /// for a part that is not constant.
     fn names_test_object(&self, template: &str) -> bool {
         let object = template.split_once(':').map(|(_, object)| object.replace("{}", "x"));
         let mut parts = object.iter().flat_map(|object| object.split('.'));

@@ -88,7 +88,7 @@ impl Walker<'_> {
         }
     }
 
-    /// Whether an expression is the own object, a class or a module.
+    /// Whether an expression is `self`, a class or a module.
     fn is_class_or_module(&self, expr: &Expr) -> bool {
         if is_self(expr) {
             return true;

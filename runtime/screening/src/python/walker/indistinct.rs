@@ -33,10 +33,10 @@ impl Walker<'_> {
     pub(super) fn check_indistinct_class(&mut self, class: &StmtClassDef) {
         for number in self.rules.find_rules(|rule| rule.indistinct) {
             let Some(rule) = self.rules.table.rules.get(number) else { continue };
-            let is_broken = self.is_enum_of_one_value(rule, class)
+            let is_broken = self.is_single_value_enum(rule, class)
                 || self.compares_no_field(rule, class)
                 || self.is_empty_protocol(rule, class)
-                || self.is_error_of_all_kinds(class)
+                || self.derives_from_many_errors(class)
                 || drops_arguments(class, self.max_depth())
                 || copies_as_itself(class, self.max_depth());
             if is_broken {
@@ -75,7 +75,7 @@ impl Walker<'_> {
     }
 
     /// Whether all members of an enum have the same value, which makes them one member.
-    fn is_enum_of_one_value(&self, rule: &Rule, class: &StmtClassDef) -> bool {
+    fn is_single_value_enum(&self, rule: &Rule, class: &StmtClassDef) -> bool {
         if !class.bases().iter().any(|base| self.is_one_of(&rule.enums, base)) {
             return false;
         }
@@ -117,7 +117,7 @@ impl Walker<'_> {
 
     /// Whether an exception class derives from so many built-in errors that a test expecting any of
     /// them would accept it.
-    fn is_error_of_all_kinds(&self, class: &StmtClassDef) -> bool {
+    fn derives_from_many_errors(&self, class: &StmtClassDef) -> bool {
         let is_error = |base: &&Expr| {
             let path = self.names.dotted_path(base);
             path.is_some_and(|path| path.starts_with("builtins.") && path.ends_with("Error"))

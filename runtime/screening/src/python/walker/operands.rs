@@ -110,7 +110,7 @@ impl Walker<'_> {
 
     fn record_operand_use(&mut self, method: &Method<'_>, found: &OperandUse) {
         let checks = found.class_checks + found.none_checks;
-        // Methods that always return the same constant have rules of their own.
+        // Separate rules cover methods that always return the same constant.
         let is_constant =
             checks == 0 && method.results.iter().all(|value| constant_truth(value).is_some());
         let can_ignore = !method.results.is_empty()

@@ -74,7 +74,7 @@ impl Walker<'_> {
         match expr {
             Expr::Name(name) => self.selected_names.contains(name.id.as_str()),
             Expr::Subscript(subscript) => {
-                // A text is the key of a table, not a position.
+                // A string is the key of a table, not a position.
                 let is_position =
                     !subscript.slice.is_slice_expr() && constant_string(&subscript.slice).is_none();
                 is_position && self.lists_attributes(&subscript.value)

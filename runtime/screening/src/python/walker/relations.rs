@@ -75,7 +75,7 @@ impl Walker<'_> {
         if !is_followed {
             return;
         }
-        for def in self.definitions.functions_of(value) {
+        for def in self.definitions.referenced_functions(value) {
             self.check_method(method.name, def);
             let names = match value {
                 Expr::Call(_) => outer_operand_names(&def.parameters),
@@ -88,7 +88,7 @@ impl Walker<'_> {
     }
 }
 
-/// Whether a name is that of a special method.
+/// Whether a name belongs to a special method.
 fn is_special(name: &str) -> bool {
     name.starts_with("__") && name.ends_with("__")
 }

@@ -1,4 +1,4 @@
-//! Checks changes to the tables of modules with which tests compute their expectations, such as
+//! Checks changes to the tables of modules that tests use to compute their expectations, such as
 //! `html.entities.html5.clear()`.
 
 use ruff_python_ast::ExprCall;

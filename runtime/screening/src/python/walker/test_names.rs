@@ -7,7 +7,7 @@ use ruff_text_size::{Ranged, TextRange};
 use super::Walker;
 use crate::python::constant::constant_string;
 
-/// Methods and functions that compare a part of a text with one of their arguments.
+/// Methods and functions that compare a part of a string with one of their arguments.
 const PREFIX_FUNCTIONS: [&str; 8] = [
     "startswith",
     "endswith",

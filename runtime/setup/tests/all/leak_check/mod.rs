@@ -150,7 +150,7 @@ fn start_native() -> (tempfile::TempDir, Native) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn planted_copies_in_a_native_sandbox_are_found() {
+async fn planted_copies_in_a_native_sandbox_are_detected() {
     let (_cache, native) = start_native();
     let mut places = PLANTED_COPIES.to_vec();
     // `git gc` packs the planted blob as a delta. Only the reflog refers to the blob's commit.
@@ -181,8 +181,8 @@ async fn connect_docker(test_name: &str) -> Option<Docker> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn planted_copies_in_a_docker_image_are_found() {
-    let name = "planted_copies_in_a_docker_image_are_found";
+async fn planted_copies_in_a_docker_image_are_detected() {
+    let name = "planted_copies_in_a_docker_image_are_detected";
     let Some(docker) = connect_docker(name).await else { return };
     check_planted_copies(&docker, Base::Image(DEBIAN_IMAGE.into()), &PLANTED_COPIES).await;
 }
@@ -194,7 +194,7 @@ async fn clean_docker_image_is_set_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn copies_in_the_work_directory_are_found_after_the_mask() {
+async fn copies_in_the_work_directory_are_detected_after_the_mask() {
     let (_cache, native) = start_native();
     let folder = tempfile::tempdir().unwrap();
     let task = numerals_task();
@@ -217,7 +217,7 @@ async fn copies_in_the_work_directory_are_found_after_the_mask() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn secrets_in_the_surroundings_are_found() {
+async fn secrets_in_the_surroundings_are_detected() {
     let (_cache, native) = start_native();
     let folder = tempfile::tempdir().unwrap();
     let places = "exact /root/.netrc\n";
@@ -420,7 +420,7 @@ const STDLIB_MODULES: [&str; 16] = [
 /// Hides a whole library of real code. The check must find each file of the library at its path,
 /// and must not report any of the thousands of other files.
 #[tokio::test(flavor = "multi_thread")]
-async fn real_code_is_found_without_false_positives() {
+async fn real_code_is_detected_without_false_positives() {
     let (_cache, native) = start_native();
     let folder = tempfile::tempdir().unwrap();
     let environment = build_environment(&native, Base::Host, folder.path(), "").await;

@@ -20,7 +20,7 @@ pub fn remember_upper(upper: OwnedFd) {
     let _ = UPPER_FOLDER.set(upper);
 }
 
-/// Returns the upper directory, or `None` if the sandbox has no overlay of its own.
+/// Returns the upper directory, or `None` if the sandbox does not have its own overlay.
 pub(super) fn upper_folder() -> Option<&'static OwnedFd> {
     UPPER_FOLDER.get()
 }

@@ -1,4 +1,4 @@
-//! Builds and parses the addresses of trials, relative to a viewer's root.
+//! Builds and parses URLs, relative to the viewer's root.
 
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
@@ -6,8 +6,7 @@ use proctor_record::Blobs;
 
 use super::PlannedTrial;
 
-/// Number of hex digits with which an arm's id appears in an address. Paths in run directories use
-/// the same number.
+/// Number of hex digits of an arm's id in a URL. Paths in run directories use the same number.
 pub const ARM_DIGITS: usize = 12;
 
 /// Maximum length of a file name. A longer name is truncated, and a hash of the full name is added
@@ -20,9 +19,9 @@ pub fn short_arm_id<'a>(planned_trial: &PlannedTrial<'a>) -> &'a str {
     arm.get(..ARM_DIGITS).unwrap_or(arm)
 }
 
-/// Where an address is used: on a server, or as a file name.
+/// Whether a URL is served or is the name of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AddressForm {
+pub enum UrlForm {
     ServerPath,
     File,
 }
@@ -31,13 +30,13 @@ pub enum AddressForm {
 pub const HOME_PAGE: &str = "index.html";
 pub const PAGE_SUFFIX: &str = ".html";
 
-/// Returns the address of a run's report, without the suffix.
-pub fn report_address(run: usize) -> String {
+/// Returns the URL of a run's report, without the suffix.
+pub fn report_url(run: usize) -> String {
     format!("report/{run}")
 }
 
-/// Returns the address of the comparison of a run's arms, without the suffix.
-pub fn comparison_address(run: usize) -> String {
+/// Returns the URL of the comparison of a run's arms, without the suffix.
+pub fn comparison_url(run: usize) -> String {
     format!("compare/{run}")
 }
 
@@ -47,10 +46,10 @@ pub fn matrix_file(run: usize, page: usize) -> String {
     format!("trials/{run}/{page}{PAGE_SUFFIX}")
 }
 
-impl AddressForm {
-    /// Returns the address of a run's page, with the suffix. If there is only one run, its page is
+impl UrlForm {
+    /// Returns the URL of a run's page, with the suffix. If there is only one run, its page is
     /// the home page instead.
-    pub fn run_address(self, run: usize) -> String {
+    pub fn run_url(self, run: usize) -> String {
         match self {
             Self::ServerPath => run.to_string(),
             Self::File => format!("{run}{PAGE_SUFFIX}"),
@@ -58,14 +57,14 @@ impl AddressForm {
     }
 
     /// Returns `RUN/TASK/ARM/ATTEMPT`, with the run's number.
-    pub fn trial_address(self, run: usize, planned_trial: &PlannedTrial<'_>) -> String {
+    pub fn trial_url(self, run: usize, planned_trial: &PlannedTrial<'_>) -> String {
         let task = self.encode_name(planned_trial.task.task.id.as_str());
         format!("{run}/{task}/{}/{}", short_arm_id(planned_trial), planned_trial.attempt)
     }
 
-    /// Returns the address of the page that shows a task's trials side by side, at first those of
-    /// the run with this number.
-    pub fn side_by_side_address(self, run: usize, task: &str) -> String {
+    /// Returns the URL of the page that shows a task's trials side by side. The page starts with
+    /// the trials of the run with this number.
+    pub fn side_by_side_url(self, run: usize, task: &str) -> String {
         format!("beside/{run}/{}", self.encode_name(task))
     }
 
@@ -130,8 +129,8 @@ impl Query {
     }
 }
 
-/// Splits an address into its decoded parts.
-pub fn split_address(path: &str) -> Vec<String> {
+/// Splits a URL into its decoded parts.
+pub fn split_url(path: &str) -> Vec<String> {
     path.split('/').map(percent_decode).collect()
 }
 
@@ -142,9 +141,9 @@ mod tests {
     #[test]
     fn long_file_names_are_truncated() {
         let (one, other) = ("<".repeat(300), format!("{}>", "<".repeat(299)));
-        let names = [one, other].map(|text| AddressForm::File.side_by_side_address(1, &text));
+        let names = [one, other].map(|text| UrlForm::File.side_by_side_url(1, &text));
         assert!(names.iter().all(|name| name.len() < 240) && names[0] != names[1], "{names:?}");
-        assert_eq!(AddressForm::File.side_by_side_address(2, ".a/b"), "beside/2/~2ea~2fb");
+        assert_eq!(UrlForm::File.side_by_side_url(2, ".a/b"), "beside/2/~2ea~2fb");
     }
 
     #[test]
@@ -156,6 +155,6 @@ mod tests {
             (query.first_value("empty"), query.first_value("flag"), query.first_value("none")),
             ("", "", "")
         );
-        assert_eq!(split_address("1/a%2Fb/c"), ["1", "a/b", "c"]);
+        assert_eq!(split_url("1/a%2Fb/c"), ["1", "a/b", "c"]);
     }
 }
