@@ -46,7 +46,7 @@ pub fn apply_assignment(
         };
     }
     place.insert(last.clone(), value);
-    Ok(parts_of)
+    Ok(key_parts)
 }
 
 fn split_key(key: &str) -> Vec<String> {
