@@ -98,15 +98,8 @@ pub fn report(args: &ReportArgs, secret_mask: &SecretMask) -> Result<ExitCode, C
         ReportFormat::Html => {
             let (report, trials, runs) = (&report, &results[..], &pages[..]);
             let curves = &curves[..];
-            let addresses = None;
-            html::render_report(&ReportPage {
-                report,
-                comparison,
-                trials,
-                runs,
-                curves,
-                addresses,
-            })?
+            let urls = None;
+            html::render_report(&ReportPage { report, comparison, trials, runs, curves, urls })?
         }
     };
     let shown = secret_mask.mask_text(out.unwrap_or(Path::new("standard output")), &shown);

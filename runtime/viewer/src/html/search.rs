@@ -29,7 +29,7 @@ pub struct Hit {
 pub struct SearchResults {
     pub text: String,
     pub pattern: bool,
-    /// Address of the trial that was searched. Empty if all trials were searched.
+    /// URL of the trial that was searched. Empty if all trials were searched.
     pub trial: String,
     pub hits: Vec<Hit>,
     /// Whether there were more matches than the page shows.
