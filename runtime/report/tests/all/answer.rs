@@ -71,7 +71,8 @@ fn headline_reports_no_clear_difference_if_it_may_be_chance() {
         headline.text.starts_with("No clear difference: b resolves 5.0 points more than a (95% -")
     );
     assert!(headline.text.ends_with(" at 1.3 times the cost."), "{}", headline.text);
-    assert!(headline.detail.contains(" tasks would be needed"), "{}", headline.detail);
+    let needed = " tasks would be needed to detect a difference of this size";
+    assert!(headline.detail.contains(needed), "{}", headline.detail);
 
     // Without prices, the headline compares tokens. They are equal here.
     for one in &mut trials {
@@ -79,6 +80,77 @@ fn headline_reports_no_clear_difference_if_it_may_be_chance() {
     }
     let headline = headlines(&compare(&trials, None)).remove(0);
     assert!(headline.text.ends_with(" with as many tokens."), "{}", headline.text);
+}
+
+#[test]
+fn headline_of_few_tasks_says_so_and_names_whose_usage_it_compares() {
+    let few = |a: &[bool], b: &[bool]| {
+        let mut trials = Vec::new();
+        for (at, (a, b)) in a.iter().zip(b).enumerate() {
+            trials.push(priced_trial("a", &format!("t{at}"), *a, 0.30));
+            trials.push(priced_trial("b", &format!("t{at}"), *b, 0.10));
+        }
+        headlines(&compare(&trials, None)).remove(0).text
+    };
+    let equal = few(&[false; 2], &[false; 2]);
+    assert!(
+        equal.starts_with("Too few tasks to tell: a and b resolve equally many tasks"),
+        "{equal}"
+    );
+    assert!(equal.ends_with(", 2 tasks); a at 3.0 times the cost of b."), "{equal}");
+    let better = few(&[false; 5], &[true; 5]);
+    assert!(better.starts_with("Too few tasks to tell: b resolves 100.0 points more"), "{better}");
+    assert!(better.ends_with(" at 0.33 times the cost."), "{better}");
+    // Six tasks can show a difference, and they show none here.
+    let more = few(&[true; 6], &[true; 6]);
+    assert!(more.starts_with("No clear difference: a and b resolve equally many tasks"), "{more}");
+    assert!(few(&[false; 6], &[true; 6]).starts_with("b resolves 100.0 points more than a"));
+}
+
+#[test]
+fn differing_limits_and_prices_are_part_of_each_sentence() {
+    // `b` resolves 15 tasks, but takes 20 steps for every second task.
+    let mut trials = two_arms();
+    for (at, one) in trials.iter_mut().enumerate() {
+        let is_long = one.arm_name == "b" && (at / 2) % 2 == 1;
+        one.outcome.as_mut().unwrap().spent.steps = if is_long { 20 } else { 5 };
+    }
+    let priced = |name: &str, steps: u64, price: f64| {
+        let mut arm = planned_arm(name, steps, "https://model.example/v1");
+        let price = serde_json::json!({ "input": price, "output": price });
+        arm.model.as_mut().unwrap().price = Some(serde_json::from_value(price).unwrap());
+        arm
+    };
+    let arms = [priced("a", 8, 1.0), priced("b", 30, 2.0)];
+    let comparison = compare(&trials, Some(&arms));
+    let text = headlines(&comparison).remove(0).text;
+    let claim = "b resolves 50.0 points more than a with limits of 30 and 8 steps (95% ";
+    assert!(text.starts_with(claim), "{text}");
+    let price = ") at 1.3 times the cost (as many tokens, at different prices). Within 8 steps, ";
+    assert!(text.contains(price), "{text}");
+    // Seven of the tasks that `b` resolves take it 20 steps.
+    let common = "Within 8 steps, b resolves 40.0% and a 25.0%: no clear difference (95% ";
+    assert!(text.contains(common), "{text}");
+    let pair = &comparison.pairs[0];
+    let limited = pair.common_limit.unwrap();
+    assert_eq!((limited.steps, limited.a_mean, limited.b_mean), (8, Some(0.25), Some(0.4)));
+    assert_eq!((pair.clear, limited.clear), (Some(true), Some(false)));
+    let said = &pair.sentence;
+    let claim =
+        "a resolves 50.0 points less than b with limits of 8 and 30 steps on 20 shared tasks, ";
+    assert!(said.starts_with(claim), "{said}");
+    assert!(said.contains("; within 8 steps, a resolves 25.0% and b 40.0%: no clear"), "{said}");
+    let cost = comparison.pairs.iter().find(|pair| pair.metric == "cost").unwrap();
+    assert!(cost.sentence.contains("; the prices of their models differ"), "{}", cost.sentence);
+
+    // Equal settings, or unknown ones, add nothing.
+    let same = [priced("a", 30, 1.0), priced("b", 30, 1.0)];
+    for comparison in [compare(&trials, Some(&same)), compare(&trials, None)] {
+        let pair = &comparison.pairs[0];
+        assert!(pair.limits.is_empty() && pair.common_limit.is_none() && !pair.prices_differ);
+        let text = headlines(&comparison).remove(0).text;
+        assert!(text.ends_with(" at 1.3 times the cost."), "{text}");
+    }
 }
 
 #[test]
@@ -124,13 +196,13 @@ fn headline_is_clear_only_if_missing_verdicts_cannot_change_it() {
     trials.iter_mut().filter(|one| one.arm_name == "a").skip(15).for_each(|one| one.verdict = None);
     let headline = headlines(&compare(&trials, None)).remove(0);
     assert!(!headline.is_distinguishable, "{headline:?}");
-    assert!(headline.text.starts_with("No clear difference: b resolves 66.7 points more than a"));
+    // With all five verdicts against it, `b` is better on ten tasks and worse on five.
+    let doubt = "The graded trials show a difference, but it would not be clear if the 5 missing \
+                 verdicts went the other way (worst-case p = 0.30): b resolves 66.7 points more than a";
+    assert!(headline.text.starts_with(doubt), "{headline:?}");
     assert!(headline.text.contains(", 15 of 20 tasks)"), "{headline:?}");
-    assert!(
-        headline.text.ends_with(" times the cost, but 5 missing verdicts could change this."),
-        "{headline:?}"
-    );
-    assert!(headline.detail.contains(", so the arms might not differ"), "{headline:?}");
+    assert!(headline.text.ends_with(" times the cost."), "{headline:?}");
+    assert!(!headline.text.contains("No clear difference"), "{headline:?}");
 }
 
 #[test]
