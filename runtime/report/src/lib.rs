@@ -10,6 +10,7 @@ mod billing;
 mod budget_curve;
 mod build;
 mod checks;
+mod common_limit;
 mod compare;
 mod csv;
 mod curve;
