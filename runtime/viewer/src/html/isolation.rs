@@ -1,4 +1,5 @@
-//! Isolates right-to-left text in sentences, so that it does not reorder the text next to it.
+//! Prepares names for narrow tables, and isolates right-to-left names in sentences, so that they don't
+//! reorder the text next to them.
 
 use minijinja::HtmlEscape;
 use proctor_types::escape_unprintable;
@@ -23,6 +24,15 @@ pub(crate) fn isolate_names(sentence: &str) -> String {
         })
         .collect();
     groups.join(" ")
+}
+
+/// Escapes a name as HTML, and lets a browser wrap it after a slash, an underscore or a dot. Browsers
+/// don't do so on their own, and would cut a long name in the middle of a word.
+pub(crate) fn breakable_name(name: &str) -> String {
+    let name = escape_unprintable(name);
+    let pieces = name.split_inclusive(['/', '_', '.']);
+    let pieces: Vec<String> = pieces.map(|piece| HtmlEscape(piece).to_string()).collect();
+    pieces.join("<wbr/>")
 }
 
 /// Puts a name into a `bdi` element, without the punctuation around it.
@@ -52,7 +62,18 @@ fn is_right_to_left(word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::isolate_names;
+    use super::{breakable_name, isolate_names};
+
+    #[test]
+    fn names_wrap_after_separators() {
+        for (name, html) in [
+            ("tools/gpt-5.1", "tools/<wbr/>gpt-5.<wbr/>1"),
+            ("a__b<c>", "a_<wbr/>_<wbr/>b&lt;c&gt;"),
+            ("plain", "plain"),
+        ] {
+            assert_eq!(breakable_name(name).replace("&#x2f;", "/"), html);
+        }
+    }
 
     #[test]
     fn right_to_left_names_are_isolated_without_their_punctuation() {
