@@ -51,7 +51,8 @@ fn compare_arms(trials: &[TrialResult], arms: &[Arm], style: Option<LongTextStyl
     }
     let tasks: Vec<_> = ids.iter().map(|(id, _)| group_by_task(trials, id)).collect();
     let settings_of = |id: &ArmId| arms.iter().find(|arm| arm.id == *id);
-    let has_limits = arms.iter().any(|arm| arm.budget.steps.is_some());
+    let with_model = arms.iter().filter(|arm| arm.model.is_some());
+    let step_limits: BTreeSet<Option<u64>> = with_model.map(|arm| arm.budget.steps).collect();
     let (mut asked, mut with_control, mut reasons) = (Vec::new(), Vec::new(), Vec::new());
     let (mut limited, mut limited_with_control) = (Vec::new(), Vec::new());
     for (first, a) in ids.iter().enumerate() {
@@ -73,7 +74,7 @@ fn compare_arms(trials: &[TrialResult], arms: &[Arm], style: Option<LongTextStyl
             // A pair with equal limits is compared again, because the p-values at the common limits
             // are adjusted for all pairs.
             let steps = settings.and_then(|(a, b)| common_step_limit(a, b));
-            if has_limits {
+            if step_limits.len() > 1 {
                 let metric = steps.map_or(Metric::Resolved, Metric::ResolvedWithin);
                 let pair = PendingPair::compare(metric, *a, *b, &shared);
                 limited.extend(pair.map(|pair| LimitedPair { steps, pair }));
@@ -92,7 +93,7 @@ fn compare_arms(trials: &[TrialResult], arms: &[Arm], style: Option<LongTextStyl
     for metric in Metric::ALL {
         adjust_p_values(asked.iter_mut().filter(|one| one.metric == metric));
     }
-    // If all limits are equal, there is nothing to say about a common limit.
+    // If only the limits of controls differ, the other pairs have no common limit to report.
     for all in [&mut limited, &mut limited_with_control] {
         if all.iter().all(|one| one.steps.is_none()) {
             all.clear();
