@@ -7,7 +7,7 @@ use proctor_types::{
     SCRIPT_URL_PREFIX, Spending, TokenClasses, Verdict, canonical_json, sha256_hex,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     BilledUsage, Bounds, CountStats, DurationStats, EarlierTriesReport, ExceptionCount, GraceStats,
@@ -55,6 +55,9 @@ pub struct ArmReport {
     /// JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub factors: Option<Value>,
+    /// The model's `base_url` and `price`, which are not factors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<Value>,
     /// Planned trials.
     pub trials: u64,
     /// Trials with a verdict.
@@ -256,6 +259,7 @@ impl ArmReport {
             is_scripted: false,
             budget: None,
             factors: None,
+            endpoint: None,
             trials: trials.len() as u64,
             graded: verdicts.len() as u64,
             complete: missing == 0,
@@ -350,6 +354,7 @@ impl ArmReport {
         self.is_scripted = arm.model.as_ref().is_some_and(|model| is_script(&model.base_url));
         self.budget = Some(arm.budget.clone());
         self.factors = Some(factors);
+        self.endpoint = endpoint_settings(arm);
     }
 
     /// Whether the durations of the trials are known. They are unknown for predictions, some
@@ -369,6 +374,13 @@ impl ArmReport {
         self.tokens.input.total + self.tokens.output.total > 0
             || (self.steps.max == 0 && self.are_durations_known())
     }
+}
+
+/// Returns the settings of an arm's model that are not factors, but that readers of a comparison need:
+/// where the model runs, and what it costs.
+pub(crate) fn endpoint_settings(arm: &Arm) -> Option<Value> {
+    let model = arm.model.as_ref()?;
+    Some(json!({ "base_url": model.base_url, "price": model.price }))
 }
 
 /// Counts the responses of these trials by responder.

@@ -1,8 +1,14 @@
 //! A short list of checks that show whether a result is sound.
 
-use proctor_types::{count_with_noun, join_first_few};
+use proctor_types::{FailureReason, count_with_noun, join_first_few};
 
-use crate::{ArmReport, Report, format::format_percent, limit_warnings, notes::unverified_reasons};
+use crate::{
+    ArmReport, Report, TaskReport,
+    endings::reason_words,
+    format::format_percent,
+    limit_warnings,
+    notes::{describe_doubtful_verdicts, unverified_reasons},
+};
 
 /// The names of the controls. `gold` must resolve every task, and `noop` must resolve none.
 const GOLD: &str = "gold";
@@ -26,8 +32,8 @@ pub struct SoundnessCheck {
     pub text: String,
 }
 
-/// Returns one line each about scripted models, verdicts, integrity, controls, limits, faults,
-/// interruptions and attempts.
+/// Returns one line each about scripted models, missing verdicts and faults, integrity, controls,
+/// limits, interruptions and attempts. Each problem has only one line.
 pub fn soundness_checks(report: &Report) -> Vec<SoundnessCheck> {
     let mut all = Vec::new();
     let scripted = report.arms.iter().filter(|arm| arm.is_scripted);
@@ -40,13 +46,6 @@ pub fn soundness_checks(report: &Report) -> Vec<SoundnessCheck> {
     all.push(check_verdicts(report));
     all.extend(report.describe_differing_limits().map(warning_check));
     all.extend([check_integrity(report), check_controls(report), check_limits(report)]);
-    let faults: u64 = report.arms.iter().map(|arm| arm.infrastructure_faults).sum();
-    if faults > 0 {
-        let faults = count_with_noun(faults, "infrastructure fault");
-        all.push(warning_check(format!(
-            "{faults}: scores count these trials as not resolved, and their intervals cover both results"
-        )));
-    }
     let damaged = report.tasks.iter().filter(|trial| !trial.damage.is_empty()).count();
     if damaged > 0 {
         all.push(warning_check(format!(
@@ -54,7 +53,10 @@ pub fn soundness_checks(report: &Report) -> Vec<SoundnessCheck> {
             count_with_noun(damaged, "trial")
         )));
     }
-    let interrupted = report.tasks.iter().filter(|trial| !trial.interruptions.is_empty()).count();
+    // The line about missing verdicts counts interrupted trials that ended in a fault.
+    let is_interrupted =
+        |trial: &&TaskReport| !trial.interruptions.is_empty() && trial.fault.is_none();
+    let interrupted = report.tasks.iter().filter(is_interrupted).count();
     if interrupted > 0 {
         let trials = count_with_noun(interrupted, "trial");
         all.push(note_check(format!("{trials} interrupted, then resumed or started over")));
@@ -91,19 +93,30 @@ fn check_verdicts(report: &Report) -> SoundnessCheck {
     let have = if trials == 1 { "has" } else { "have" };
     let text = format!("{graded} of {} {have} a verdict", count_with_noun(trials, "trial"));
     match report.missing_verdict_reasons() {
-        Some(reasons) => warning_check(format!("{text}. Without a verdict: {reasons}")),
+        Some(reasons) => {
+            let resumed = report.describe_resumed_faults();
+            let resumed = resumed.map_or_else(String::new, |words| format!(" ({words})"));
+            warning_check(format!(
+                "{text}. Without a verdict, counted as not resolved: {reasons}{resumed}"
+            ))
+        }
         None => good_check(text),
     }
 }
 
 fn check_integrity(report: &Report) -> SoundnessCheck {
     let sum = |of: fn(&ArmReport) -> u64| report.arms.iter().map(of).sum::<u64>();
-    let doubtful = sum(|arm| arm.integrity.suspect + arm.integrity.contaminated);
     let unverified = sum(|arm| arm.integrity.unverified);
     let are = |count: u64| if count == 1 { "is" } else { "are" };
-    if doubtful > 0 {
-        let (verdicts, are) = (count_with_noun(doubtful, "verdict"), are(doubtful));
-        return warning_check(format!("{verdicts} {are} suspect or contaminated"));
+    let doubtful: Vec<String> = report
+        .arms
+        .iter()
+        .filter_map(|arm| {
+            Some(format!("{}: {}", arm.name, describe_doubtful_verdicts(report, &arm.arm)?))
+        })
+        .collect();
+    if !doubtful.is_empty() {
+        return warning_check(doubtful.join("; "));
     }
     if unverified > 0 {
         let (verdicts, are) = (count_with_noun(unverified, "verdict"), are(unverified));
@@ -136,7 +149,10 @@ fn check_limits(report: &Report) -> SoundnessCheck {
     let descriptions: Vec<String> = study
         .iter()
         .filter(|arm| share(arm) > 0.0)
-        .map(|arm| format!("{} {}", arm.name, format_percent(share(arm))))
+        .map(|arm| {
+            let unreadable = describe_unreadable_calls(report, arm);
+            format!("{} {}{unreadable}", arm.name, format_percent(share(arm)))
+        })
         .collect();
     if descriptions.is_empty() {
         return good_check("No trial ended at its own limit".to_owned());
@@ -147,6 +163,18 @@ fn check_limits(report: &Report) -> SoundnessCheck {
         limit_warnings::limit_warning(&arm.name, arm_trials).is_some()
     });
     if matters { warning_check(text) } else { note_check(text) }
+}
+
+/// Says how many of the trials that ended at a limit failed for another reason, because none of their
+/// tool calls could be parsed. Empty if there are none.
+fn describe_unreadable_calls(report: &Report, arm: &ArmReport) -> String {
+    let limited = report.tasks.iter().filter(|trial| trial.arm == arm.arm && trial.limit.is_some());
+    let limited: Vec<&TaskReport> = limited.collect();
+    let reason = FailureReason::FormatErrors;
+    match limited.iter().filter(|trial| trial.reason == Some(reason)).count() {
+        0 => String::new(),
+        count => format!(" ({count} of {} {})", limited.len(), reason_words(reason)),
+    }
 }
 
 fn check_attempts(report: &Report) -> SoundnessCheck {

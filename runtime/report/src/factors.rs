@@ -17,7 +17,7 @@ const DIGEST_PREFIX: &str = "sha256:";
 /// Number of digits of a digest that are shown.
 const SHOWN_DIGITS: usize = 12;
 
-/// A factor that differs between the arms under study.
+/// A factor that differs between the arms under study, or a model's address or price.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DifferingFactor {
     /// The factor with a dotted key, such as `budget.steps`.
@@ -50,8 +50,8 @@ impl DifferingFactor {
 }
 
 impl Report {
-    /// Returns the factors that differ between the arms under study, limits first. Empty for reports
-    /// built from trials alone.
+    /// Returns the factors that differ between the arms under study, limits first, and the models'
+    /// addresses and prices that differ. Empty for reports built from trials alone.
     pub fn find_differing_factors(&self) -> Vec<DifferingFactor> {
         let study = self.arms_under_study();
         let flat: Vec<BTreeMap<String, Value>> = study
@@ -60,6 +60,9 @@ impl Report {
                 let mut flat = BTreeMap::new();
                 if let Some(factors) = &arm.factors {
                     flatten_value("", factors, &mut flat);
+                }
+                if let Some(endpoint) = &arm.endpoint {
+                    flatten_value("model", endpoint, &mut flat);
                 }
                 flat
             })

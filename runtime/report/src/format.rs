@@ -44,6 +44,12 @@ pub fn abbreviate_count(count: f64) -> String {
     }
 }
 
+/// Converts the first letter to upper case.
+pub(crate) fn capitalize(text: &str) -> String {
+    let mut rest = text.chars();
+    rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::format_dollars;

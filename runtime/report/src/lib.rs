@@ -10,6 +10,7 @@ mod billing;
 mod budget_curve;
 mod build;
 mod checks;
+mod common_limit;
 mod compare;
 mod csv;
 mod curve;
@@ -52,10 +53,11 @@ pub use budget_curve::{BudgetCurve, UsageKind, budget_curves};
 pub use build::{REPORT_SCHEMA, Report, build_report};
 pub use checks::{CheckLevel, SoundnessCheck, soundness_checks};
 pub use compare::{
-    ByRepository, Comparison, ExcludedTasks, FactorDifference, Gate, GateError, GateReport,
-    GateResult, Headline, LongTextStyle, MissingVerdicts, Pair, PairDifferences, compare,
-    compare_with_style, comparison_text, comparison_text_with_style, headlines,
-    headlines_with_escape, is_second_arm_better, single_arm_headline,
+    ByRepository, CommonLimit, Comparison, ExcludedTasks, FactorDifference, Gate, GateError,
+    GateReport, GateResult, Headline, LimitDifference, LongTextStyle, MissingVerdicts, Pair,
+    PairDifferences, compare, compare_with_differences, comparison_text,
+    comparison_text_with_style, headlines, headlines_with_escape, is_second_arm_better,
+    pairs_in_headline_order, single_arm_headline,
 };
 pub use csv::{csv_line, groups_csv, trials_csv};
 pub use curve::{

@@ -1,6 +1,6 @@
 //! Warnings about trials that ended at a limit.
 
-use proctor_types::{ExitCause, NoisePolicy, count_with_noun};
+use proctor_types::{ExitCause, FailureReason, NoisePolicy, count_with_noun};
 
 use crate::{TaskReport, format::format_percent, limits::can_cause_failure};
 
@@ -72,8 +72,12 @@ fn scaffold_failure(trial: &TaskReport) -> Option<String> {
     trial.cause.filter(failed).map(|cause| cause.to_string())
 }
 
-/// Returns the limit that ended a failed trial, or that may have ended it.
+/// Returns the limit that ended a failed trial, or that may have ended it. `None` if none of the
+/// trial's tool calls could be parsed, because a larger limit would not have helped.
 fn failure_limit(trial: &TaskReport) -> Option<String> {
+    if trial.reason == Some(FailureReason::FormatErrors) {
+        return None;
+    }
     let of_sandbox = || {
         let touched = trial.touched.iter().find(|limit| can_cause_failure(limit));
         touched.map(ToString::to_string)

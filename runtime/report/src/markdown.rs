@@ -6,7 +6,7 @@ use proctor_types::{ArmId, escape_unprintable_line};
 
 use crate::{
     ArmReport, Comparison, GroupSelection, GroupTable, Report, abbreviate_count, exception_rows,
-    format_percent, group_tables, noise_rows, notes::findings,
+    format_percent, group_tables, noise_rows, notes::findings, text::format_exception_count,
 };
 
 /// Maximum number of arms for which all metrics are compared. With more arms, only `resolved` is
@@ -85,7 +85,7 @@ fn exceptions_table(report: &Report) -> String {
     for (class, counts) in rows {
         let cells: Vec<String> = counts
             .into_iter()
-            .map(|count| count.map_or_else(String::new, |count| count.tests.to_string()))
+            .map(|count| count.map_or_else(String::new, format_exception_count))
             .collect();
         let _ = writeln!(out, "| {} | {} |", code_span(class), cells.join(" | "));
     }

@@ -45,6 +45,21 @@ impl MissingReason {
 }
 
 impl Report {
+    /// Says how many of the trials that ended in a fault were interrupted and resumed before: `2 of
+    /// them were resumed and failed again`. `None` if none was.
+    pub(crate) fn describe_resumed_faults(&self) -> Option<String> {
+        let faults: Vec<&TaskReport> =
+            self.tasks.iter().filter(|trial| trial.fault.is_some()).collect();
+        let resumed = faults.iter().filter(|trial| !trial.interruptions.is_empty()).count();
+        match resumed {
+            0 => None,
+            1 if faults.len() == 1 => Some("it was resumed and failed again".to_owned()),
+            count if count == faults.len() => Some("all were resumed and failed again".to_owned()),
+            1 => Some("1 of them was resumed and failed again".to_owned()),
+            count => Some(format!("{count} of them were resumed and failed again")),
+        }
+    }
+
     /// Returns why trials have no verdict, by arm: `a: 1 infrastructure fault, 12 not ended; b: 4
     /// infrastructure faults`. `None` if no verdict is missing.
     pub fn missing_verdict_reasons(&self) -> Option<String> {

@@ -45,6 +45,8 @@ impl FindingRank {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FindingNote {
     pub(crate) rank: FindingRank,
+    /// Whether the note is shown before all others if space is limited.
+    pub(crate) is_pinned: bool,
     /// The first line is the sentence; each further line begins with two spaces.
     pub(crate) lines: Vec<String>,
 }
@@ -79,34 +81,10 @@ pub fn findings(report: &Report) -> Vec<String> {
 
 /// Returns the findings, followed by the report's remarks.
 pub(crate) fn notes(report: &Report, detail: DetailLevel) -> Vec<FindingNote> {
-    let mut all: Vec<FindingNote> = Vec::new();
-    let mut add =
-        |rank: FindingRank, text: String| all.push(FindingNote { rank, lines: vec![text] });
-    for arm in report.arms.iter().filter(|arm| arm.is_scripted) {
-        let text = format!("{}: its model is a script, so its results are meaningless.", arm.name);
-        add(FindingRank::Missing, text);
-    }
-    if let Some(text) = report.describe_differing_limits() {
-        add(FindingRank::Doubtful, format!("{text}."));
-    }
-    for arm in report.arms.iter().filter(|arm| !arm.complete) {
-        let text = format!(
-            "{}: incomplete, {} of {} {} no verdict ({}); resolved is between {} and {}.",
-            arm.name,
-            arm.trials - arm.graded,
-            count_with_noun(arm.trials, "trial"),
-            if arm.trials == 1 { "has" } else { "have" },
-            report.missing_verdict_reasons_for(&arm.arm).unwrap_or_default(),
-            format_percent(arm.resolved_bounds.lower),
-            format_percent(arm.resolved_bounds.upper),
-        );
-        add(FindingRank::Missing, text);
-    }
-    for arm in &report.arms {
-        if let Some(reasons) = failure_reasons(arm, usize::MAX) {
-            add(FindingRank::Informational, format!("{}: failed: {reasons}.", arm.name));
-        }
-    }
+    let mut all = leading_notes(report);
+    let mut add = |rank: FindingRank, text: String| {
+        all.push(FindingNote { rank, is_pinned: false, lines: vec![text] });
+    };
     for arm in &report.arms {
         let trials: Vec<&TaskReport> =
             report.tasks.iter().filter(|trial| trial.arm == arm.arm).collect();
@@ -271,27 +249,115 @@ pub(crate) fn notes(report: &Report, detail: DetailLevel) -> Vec<FindingNote> {
     for trial in report.tasks.iter().filter(|trial| !trial.damage.is_empty()) {
         let mut lines = vec![format!("{}: corrupt record:", trial_name(report, trial))];
         lines.extend(trial.damage.iter().map(|damage| format!("  {damage}")));
-        all.push(FindingNote { rank: FindingRank::Missing, lines });
+        all.push(FindingNote { rank: FindingRank::Missing, is_pinned: false, lines });
     }
     let faults = report.tasks.iter().filter_map(|trial| Some((trial, trial.fault.as_ref()?)));
     let faults: Vec<_> =
         faults.map(|(trial, fault)| (trial_name(report, trial), fault.clone())).collect();
     if !faults.is_empty() {
         let word = noun_for_count(faults.len(), "fault");
-        let mut lines =
-            vec![format!("Infrastructure {word} (scores count these trials as not resolved):")];
+        let resumed = report.describe_resumed_faults();
+        let resumed = resumed.map_or_else(String::new, |words| format!("; {words}"));
+        let mut lines = vec![format!(
+            "Infrastructure {word} (scores count these trials as not resolved{resumed}):"
+        )];
         lines.extend(
             deduplicate_errors(faults, MAX_LISTED_NAMES)
                 .into_iter()
                 .map(|line| format!("  {line}")),
         );
-        all.push(FindingNote { rank: FindingRank::Missing, lines });
+        all.push(FindingNote { rank: FindingRank::Missing, is_pinned: false, lines });
     }
-    let remarks = report.remarks.iter().cloned();
-    all.extend(
-        remarks.map(|remark| FindingNote { rank: FindingRank::Missing, lines: vec![remark] }),
-    );
+    all.extend(report.remarks.iter().map(|remark| FindingNote {
+        rank: FindingRank::Missing,
+        is_pinned: false,
+        lines: vec![remark.clone()],
+    }));
     all
+}
+
+/// Returns the notes that come first: scripted models, limits that differ, doubtful verdicts,
+/// missing verdicts, and why trials failed.
+fn leading_notes(report: &Report) -> Vec<FindingNote> {
+    let mut all: Vec<FindingNote> = Vec::new();
+    let mut add = |rank: FindingRank, is_pinned: bool, text: String| {
+        all.push(FindingNote { rank, is_pinned, lines: vec![text] });
+    };
+    let scripted = report.arms.iter().filter(|arm| arm.is_scripted);
+    let scripted: Vec<&str> = scripted.map(|arm| arm.name.as_str()).collect();
+    match scripted.as_slice() {
+        [] => {}
+        [name] => {
+            let text = format!("{name}: its model is a script, so its results are meaningless.");
+            add(FindingRank::Missing, false, text);
+        }
+        names => {
+            let names = names.join(", ");
+            let text =
+                format!("{names}: their models are scripts, so the results are meaningless.");
+            add(FindingRank::Missing, false, text);
+        }
+    }
+    if let Some(text) = report.describe_differing_limits() {
+        add(FindingRank::Doubtful, false, format!("{text}."));
+    }
+    for arm in &report.arms {
+        if let Some(text) = describe_doubtful_verdicts(report, &arm.arm) {
+            add(FindingRank::Doubtful, true, format!("{}: {text}.", arm.name));
+        }
+    }
+    for arm in report.arms.iter().filter(|arm| !arm.complete) {
+        let text = format!(
+            "{}: incomplete, {} of {} {} no verdict ({}); resolved is between {} and {}.",
+            arm.name,
+            arm.trials - arm.graded,
+            count_with_noun(arm.trials, "trial"),
+            if arm.trials == 1 { "has" } else { "have" },
+            report.missing_verdict_reasons_of(&arm.arm).unwrap_or_default(),
+            format_percent(arm.resolved_bounds.lower),
+            format_percent(arm.resolved_bounds.upper),
+        );
+        add(FindingRank::Missing, false, text);
+    }
+    let study = report.arms_under_study();
+    for arm in &report.arms {
+        if let Some(reasons) = failure_reasons(arm, usize::MAX) {
+            let is_under_study = study.iter().any(|other| other.arm == arm.arm);
+            let text = format!("{}: failed: {reasons}.", arm.name);
+            add(FindingRank::Informational, is_under_study, text);
+        }
+    }
+    all
+}
+
+/// Counts an arm's suspect and contaminated verdicts, and how many of them are resolved: `17 suspect
+/// verdicts, 0 of them resolved`. `None` if there are none.
+pub(crate) fn describe_doubtful_verdicts(report: &Report, arm: &ArmId) -> Option<String> {
+    let doubtful = |trial: &&TaskReport| {
+        trial.arm == *arm
+            && matches!(trial.integrity, Some(Integrity::Suspect | Integrity::Contaminated))
+    };
+    let doubtful: Vec<&TaskReport> = report.tasks.iter().filter(doubtful).collect();
+    let count = |integrity: Integrity| {
+        doubtful.iter().filter(|trial| trial.integrity == Some(integrity)).count()
+    };
+    let resolved = doubtful.iter().filter(|trial| trial.resolved == Some(true)).count();
+    let all = doubtful.len();
+    let (suspect, contaminated) = (count(Integrity::Suspect), count(Integrity::Contaminated));
+    let verdicts = match (suspect, contaminated) {
+        (0, 0) => return None,
+        (_, 0) => count_with_noun(all as u64, "suspect verdict"),
+        (0, _) => count_with_noun(all as u64, "contaminated verdict"),
+        _ => format!(
+            "{suspect} suspect and {}",
+            count_with_noun(contaminated as u64, "contaminated verdict")
+        ),
+    };
+    Some(match (all, resolved) {
+        (1, 0) => format!("{verdicts}, not resolved"),
+        (1, _) => format!("{verdicts}, resolved"),
+        _ => format!("{verdicts}, {resolved} of them resolved"),
+    })
 }
 
 /// Returns one line per distinct error for [`DetailLevel::OneLine`], or one line per trial for
@@ -347,9 +413,13 @@ pub(crate) fn unverified_reasons(report: &Report, arm: Option<&ArmId>) -> String
 }
 
 /// Describes trials that were interrupted. The steps after which trials resumed vary, so the trials
-/// are only listed individually if there are few of them.
+/// are only listed individually if there are few of them. The note about faults counts the trials
+/// that ended in a fault, so they are left out unless each trial has a line.
 fn describe_interruptions(report: &Report, detail: DetailLevel) -> Vec<String> {
-    let all = report.tasks.iter().filter(|trial| !trial.interruptions.is_empty());
+    let all = report.tasks.iter().filter(|trial| {
+        let is_counted = trial.fault.is_none() || detail == DetailLevel::LinePerTrial;
+        !trial.interruptions.is_empty() && is_counted
+    });
     let all: Vec<(String, String)> = all
         .map(|trial| (trial_name(report, trial), format!("interrupted: {}.", trial.interruptions)))
         .collect();
@@ -365,11 +435,15 @@ fn describe_interruptions(report: &Report, detail: DetailLevel) -> Vec<String> {
 }
 
 /// Returns why an arm's trials failed, most frequent reason first: `8 failed an assertion, 3
-/// reached a limit and 2 more`. Trials without a verdict have not failed. `None` if no failed trial
-/// has a reason.
+/// reached a limit and 2 more`. If only one reason would be left out, names it, too. Trials without a
+/// verdict have not failed. `None` if no failed trial has a reason.
 pub fn failure_reasons(arm: &ArmReport, max_reasons: usize) -> Option<String> {
     let mut counts = sort_by_count(&arm.reasons);
     counts.retain(|(reason, _)| *reason != FailureReason::Infrastructure);
+    let max_reasons = match counts.len().checked_sub(max_reasons) {
+        Some(1) => counts.len(),
+        _ => max_reasons,
+    };
     let more: u64 = counts.iter().skip(max_reasons).map(|(_, count)| count).sum();
     let phrases: Vec<String> = counts
         .iter()

@@ -4,8 +4,9 @@ use proctor_types::join_first_few;
 
 use crate::{ArmReport, Comparison, Pair, Report, format::format_percent};
 
-/// Returns which arm resolves the most, and whether it is clearly ahead of the others. `None` with
-/// fewer than three arms, for which a headline says the same, or if no arm resolves a task.
+/// Returns which arm resolves the most, and whether it is clearly ahead of the others. If the arms'
+/// limits differ, says so, with each arm's rate at the common step limit. `None` with fewer than
+/// three arms, for which a headline says the same, or if no arm resolves a task.
 pub fn ranking_sentence(report: &Report, comparison: &Comparison) -> Option<String> {
     let mut arms = report.arms_under_study();
     if arms.len() < 3 {
@@ -35,7 +36,7 @@ pub fn ranking_sentence(report: &Report, comparison: &Comparison) -> Option<Stri
         (!names.is_empty()).then(|| join_first_few(names))
     });
     let (name, rate) = (&first.name, format_percent(first.resolved_rate));
-    Some(match (ahead, unclear) {
+    let sentence = match (ahead, unclear) {
         (Some(ahead), None) => {
             format!("{name} is first: it resolves {rate}, clearly more than {ahead}.")
         }
@@ -46,5 +47,9 @@ pub fn ranking_sentence(report: &Report, comparison: &Comparison) -> Option<Stri
             "No arm is clearly first: {name} resolves the most ({rate}), but not clearly more than {}.",
             unclear.unwrap_or_default()
         ),
-    })
+    };
+    let caveats = [report.describe_differing_limits(), report.describe_rates_at_common_limit()];
+    let caveats: String =
+        caveats.into_iter().flatten().map(|caveat| format!(" {caveat}.")).collect();
+    Some(sentence + &caveats)
 }

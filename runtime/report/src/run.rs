@@ -16,7 +16,9 @@ use proctor_types::{
     count_with_noun, join_first_few,
 };
 
-use crate::{Report, SingleShot, TaskFacts, TrialResult, add_labels, build_report};
+use crate::{
+    Report, SingleShot, TaskFacts, TrialResult, add_labels, build_report, format::capitalize,
+};
 
 /// The file that the scaffold `single-shot` writes.
 const SINGLE_SHOT_FILE: &str = "scaffold/single-shot.json";
@@ -154,12 +156,6 @@ pub fn run_remarks(run: &Path, verify: bool) -> Result<(BTreeSet<String>, bool),
         ));
     }
     Ok((remarks, damaged))
-}
-
-/// Converts the first letter to upper case.
-fn capitalize(text: &str) -> String {
-    let mut rest = text.chars();
-    rest.next().map_or(String::new(), |first| first.to_uppercase().chain(rest).collect())
 }
 
 /// Returns the result of every trial in the plan, in order. If `verify` is set, reads the trials

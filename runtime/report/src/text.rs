@@ -156,19 +156,22 @@ fn split_controls(controls: Vec<&ArmReport>) -> (Vec<&ArmReport>, Vec<&ArmReport
 }
 
 /// Returns the notes that fit into `max_lines` lines, and the number of notes left out. Chooses
-/// notes in the order of their ranks, but returns the chosen notes in their original order.
+/// pinned notes first, then the others in the order of their ranks, but returns the chosen notes in
+/// their original order.
 fn fit_notes(notes: &[FindingNote], max_lines: usize) -> (String, usize) {
     let format_note = |note: &FindingNote| wrap_long_lines(&format!("{}\n", note.lines.join("\n")));
     let texts: Vec<String> = notes.iter().map(format_note).collect();
     let mut is_chosen = vec![false; notes.len()];
     let mut lines_left = max_lines;
-    for rank in FindingRank::ALL {
-        for (index, _) in notes.iter().enumerate().filter(|(_, note)| note.rank == rank) {
-            let size = count_terminal_lines(&texts[index]);
-            if size <= lines_left {
-                is_chosen[index] = true;
-                lines_left -= size;
-            }
+    let of_rank = |rank: FindingRank| {
+        notes.iter().enumerate().filter(move |(_, note)| note.rank == rank && !note.is_pinned)
+    };
+    let pinned = notes.iter().enumerate().filter(|(_, note)| note.is_pinned);
+    for (index, _) in pinned.chain(FindingRank::ALL.into_iter().flat_map(of_rank)) {
+        let size = count_terminal_lines(&texts[index]);
+        if size <= lines_left {
+            is_chosen[index] = true;
+            lines_left -= size;
         }
     }
     // Always show at least one note, even if it is longer than a screen.
@@ -350,14 +353,17 @@ fn exceptions_table(report: &Report) -> String {
     let mut headers = vec!["failed tests"];
     headers.extend(report.arms.iter().map(|arm| arm.name.as_str()));
     let rows = rows.into_iter().map(|(class, counts)| {
-        let cells = counts.into_iter().map(|count| {
-            count.map_or_else(String::new, |count| {
-                format!("{} in {}", count.tests, count_with_noun(count.trials, "trial"))
-            })
-        });
+        let cells =
+            counts.into_iter().map(|count| count.map_or_else(String::new, format_exception_count));
         std::iter::once(class.to_owned()).chain(cells).collect()
     });
     format!("\n{}", table::format_table_by_arms(&headers, rows.collect()))
+}
+
+/// Formats how many tests failed with an exception, and in how many trials: `5 in 2 trials`. If a
+/// test file cannot be imported, its tests count once, so the number of tests alone would mislead.
+pub(crate) fn format_exception_count(count: ExceptionCount) -> String {
+    format!("{} in {}", count.tests, count_with_noun(count.trials, "trial"))
 }
 
 /// Returns every exception class with its count in each arm, most frequent first.
@@ -430,7 +436,8 @@ mod tests {
 
     #[test]
     fn fit_notes_prefers_missing_results() {
-        let note = |rank, text: &str| FindingNote { rank, lines: vec![text.to_owned()] };
+        let note =
+            |rank, text: &str| FindingNote { rank, is_pinned: false, lines: vec![text.to_owned()] };
         let notes = [
             note(FindingRank::Informational, "a"),
             note(FindingRank::Doubtful, "b"),
@@ -440,6 +447,9 @@ mod tests {
         assert_eq!(fit_notes(&notes, 4), ("a\nb\nc\nd\n".to_owned(), 0));
         assert_eq!(fit_notes(&notes, 3), ("a\nb\nd\n".to_owned(), 1));
         assert_eq!(fit_notes(&notes, 1), ("d\n".to_owned(), 3));
+        let pinned = FindingNote { is_pinned: true, ..note(FindingRank::Informational, "e") };
+        let with_pinned: Vec<FindingNote> = notes.into_iter().chain([pinned]).collect();
+        assert_eq!(fit_notes(&with_pinned, 2), ("d\ne\n".to_owned(), 3));
         assert_eq!(fit_notes(&[], 0), (String::new(), 0));
         assert_eq!(count_terminal_lines(&format!("{}\n\nb\n", "x".repeat(81))), 4);
     }

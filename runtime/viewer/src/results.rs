@@ -15,7 +15,7 @@ use std::{
 
 use proctor_record::{RunDir, parallel_map};
 use proctor_report::{Comparison, Report, TrialResult, compare, findings, read_trial_result};
-use proctor_types::RunRecord;
+use proctor_types::{Arm, RunRecord};
 
 use super::{PlannedTrial, planned_trials};
 use crate::ViewError;
@@ -37,6 +37,8 @@ pub struct RunResults {
     /// Each trial's result, in plan order as in the report.
     pub results: Vec<TrialResult>,
     pub report: Report,
+    /// The arms' settings.
+    arms: Vec<Arm>,
     /// Whether each trial has started.
     pub trial_started: Vec<bool>,
     stamps: Vec<FileStamps>,
@@ -55,7 +57,7 @@ impl RunResults {
     /// Returns the comparison of the arms, or `None` if there is only one arm.
     pub fn comparison(&self) -> Option<&Comparison> {
         let several = self.report.arms.len() > 1;
-        several.then(|| self.comparison.get_or_init(|| compare(&self.results, None)))
+        several.then(|| self.comparison.get_or_init(|| compare(&self.results, Some(&self.arms))))
     }
 
     /// Returns the report's findings.
@@ -216,6 +218,7 @@ fn build_results(
     RunResults {
         results,
         report,
+        arms: record.arms.clone(),
         trial_started: stamps.iter().map(|stamp| stamp.has_started).collect(),
         stamps,
         comparison: OnceLock::new(),

@@ -7,7 +7,7 @@ use std::{
 
 use proctor_record::RunDir;
 use proctor_report::{
-    Comparison, Gate, GateError, GateResult, LongTextStyle, TrialResult, compare_with_style,
+    Comparison, Gate, GateError, GateResult, LongTextStyle, TrialResult, compare_with_differences,
     comparison_text_with_style, read_results,
 };
 use proctor_types::{Arm, ArmId};
@@ -53,7 +53,10 @@ pub fn compare(args: &CompareArgs) -> Result<ExitCode, CommandError> {
     // Report an unknown arm before computing anything.
     let gates = parse_gates(&args.gates, &trials)?;
     let texts = if args.full { LongTextStyle::Full } else { LongTextStyle::Digests };
-    let mut comparison = compare_with_style(&trials, args.why.then_some(&arms), texts);
+    let mut comparison = match args.why {
+        true => compare_with_differences(&trials, &arms, texts),
+        false => proctor_report::compare(&trials, Some(&arms)),
+    };
     comparison.gates = gates.iter().map(|gate| gate.evaluate(&comparison, &trials)).collect();
     match args.format {
         OutputFormat::Text => print_escaped(&comparison_text_with_style(&comparison, texts))?,

@@ -63,7 +63,7 @@ pub fn report(args: &ReportArgs, secret_mask: &SecretMask) -> Result<ExitCode, C
     let is_compared = compares_arms(format)
         || format == ReportFormat::Text && results.len() <= MAX_COMPARED_TRIALS;
     let comparison =
-        (is_compared && arms.len() > 1).then(|| proctor_report::compare(&results, None));
+        (is_compared && arms.len() > 1).then(|| proctor_report::compare(&results, Some(&arms)));
     // Keep the trials in memory only if they are needed again. For a large run, they account for
     // most of the memory.
     let again = quality.is_some() || compares_arms(format);

@@ -3,7 +3,7 @@
 use proctor_types::ArmId;
 use serde::{Deserialize, Serialize};
 
-use super::{differences::PairDifferences, shared::ExcludedTasks};
+use super::{differences::PairDifferences, limits::LimitDifference, shared::ExcludedTasks};
 use crate::Ratio;
 
 pub const COMPARISON_SCHEMA: u32 = 1;
@@ -98,6 +98,18 @@ pub struct Pair {
     /// for tokens, cost and steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing_verdicts: Option<MissingVerdicts>,
+    /// The limits of each trial that differ between the arms. Absent if all are equal, or if the
+    /// arms' settings are unknown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<LimitDifference>,
+    /// Whether the arms' models have different prices. Absent if they don't, or if the arms' settings
+    /// are unknown.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub prices_differ: bool,
+    /// The result at the smaller step limit. Only for `resolved`, and absent if the step limits are
+    /// equal or a resolved trial's steps are unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub common_limit: Option<CommonLimit>,
     pub sentence: String,
 }
 
@@ -132,6 +144,42 @@ pub struct MissingVerdicts {
     pub p_adjusted: Option<f64>,
     /// Whether the arms differ at the 5% level in both cases.
     pub is_difference_certain: bool,
+}
+
+/// The result for `resolved` at a step limit that both arms have in common: a trial counts as
+/// resolved only if it took at most this many steps. For the arm with the larger limit, this is a
+/// lower bound, because its trials could have ended earlier.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct CommonLimit {
+    /// The smaller of the two step limits.
+    pub steps: u64,
+    /// Like the pair's fields of the same names.
+    pub a_mean: Option<f64>,
+    pub b_mean: Option<f64>,
+    pub difference: f64,
+    pub interval: Option<[f64; 2]>,
+    pub interval_adjusted: Option<[f64; 2]>,
+    pub p_value: Option<f64>,
+    pub p_adjusted: Option<f64>,
+    pub clear: Option<bool>,
+}
+
+impl CommonLimit {
+    /// Takes the numbers from a pair that was compared at this limit. Returns `None` if the pair has
+    /// no difference.
+    pub(super) fn from_pair(steps: u64, pair: &Pair) -> Option<Self> {
+        Some(Self {
+            steps,
+            a_mean: pair.a_mean,
+            b_mean: pair.b_mean,
+            difference: pair.difference?,
+            interval: pair.interval,
+            interval_adjusted: pair.interval_adjusted,
+            p_value: pair.p_value,
+            p_adjusted: pair.p_adjusted,
+            clear: pair.clear,
+        })
+    }
 }
 
 impl Pair {

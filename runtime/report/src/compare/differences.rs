@@ -12,7 +12,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    TrialResult, arm::count_responders, format::format_percent, limits::own_limit,
+    TrialResult,
+    arm::{count_responders, endpoint_settings},
+    format::format_percent,
+    limits::own_limit,
     notes::describe_responders,
 };
 
@@ -29,7 +32,8 @@ pub struct PairDifferences {
     pub a_arm: ArmId,
     pub b: String,
     pub b_arm: ArmId,
-    /// The factors that differ between the arms, with dotted keys.
+    /// The factors that differ between the arms, with dotted keys, and the models' addresses and
+    /// prices that differ.
     pub factors: Vec<FactorDifference>,
     /// The fraction of each arm's trials that ended at a limit, by kind of limit.
     pub a_limits: BTreeMap<String, f64>,
@@ -84,6 +88,9 @@ pub(super) fn find_differences(
         let mut flat = BTreeMap::new();
         if let Some(arm) = arm {
             flatten_value("", &arm.factors(), &mut flat);
+            if let Some(endpoint) = endpoint_settings(arm) {
+                flatten_value("model", &endpoint, &mut flat);
+            }
         }
         flat
     };

@@ -5,14 +5,16 @@ use proctor_types::count_with_noun;
 
 use super::{
     comparison::{Comparison, Pair},
+    limits::limits_phrase,
     sentence::{
-        excluded_tasks_phrase, format_interval_end, format_metric_value, format_p_value,
-        missing_verdicts_phrase, repository_phrase,
+        common_limit_phrase, excluded_tasks_phrase, format_interval_end, format_metric_value,
+        format_p_value, has_too_few_tasks, missing_verdicts_doubt, missing_verdicts_phrase,
+        repository_phrase, tasks_needed_clause,
     },
 };
 use crate::{
     Ratio, Report,
-    format::{format_dollars, format_percent},
+    format::{capitalize, format_dollars, format_percent},
 };
 
 /// The result for one pair of arms. The arm that resolves more comes first.
@@ -39,14 +41,23 @@ pub fn headlines_with_escape(
     comparison: &Comparison,
     escape: impl Fn(&str) -> String,
 ) -> Vec<Headline> {
+    let pairs = pairs_in_headline_order(&comparison.pairs).into_iter();
+    pairs.filter_map(|metrics| build_headline(metrics, &escape)).collect()
+}
+
+/// Groups pairs by their two arms, in the order of the headlines. Each group has one entry per
+/// metric.
+pub fn pairs_in_headline_order(pairs: &[Pair]) -> Vec<&[Pair]> {
     let same_arms = |one: &Pair, next: &Pair| one.a_arm == next.a_arm && one.b_arm == next.b_arm;
-    let pairs = comparison.pairs.chunk_by(same_arms);
-    let mut all: Vec<Headline> =
-        pairs.filter_map(|metrics| build_headline(metrics, &escape)).collect();
+    let mut groups: Vec<&[Pair]> = pairs.chunk_by(same_arms).collect();
+    let size = |metrics: &[Pair]| {
+        let resolved = metrics.iter().find(|pair| pair.metric == "resolved");
+        let clear = resolved.filter(|pair| pair.is_clear());
+        clear.and_then(|pair| pair.difference).map_or(-1.0, f64::abs)
+    };
     // The sort is stable, so the other pairs keep their order.
-    let size = |one: &Headline| if one.is_distinguishable { one.difference } else { -1.0 };
-    all.sort_by(|one, other| size(other).total_cmp(&size(one)));
-    all
+    groups.sort_by(|one, other| size(other).total_cmp(&size(one)));
+    groups
 }
 
 /// Whether the second arm of a pair resolves more tasks. Charts show such a pair in reverse order.
@@ -87,26 +98,33 @@ fn build_headline(metrics: &[Pair], escape: &impl Fn(&str) -> String) -> Option<
         let ratio = of(metric)?.ratio.filter(|ratio| ratio.value > 0.0)?;
         if is_second_arm_better(pair) { ratio.inverse() } else { Some(ratio) }
     };
-    let (price, spread) = match (ratio("cost"), ratio("tokens")) {
-        (Some(cost), _) => (cost_phrase(cost), ratio_interval(cost, "the cost")),
-        (None, Some(tokens)) => (token_phrase(tokens), ratio_interval(tokens, "the tokens")),
+    let (cost, tokens) = (ratio("cost"), ratio("tokens"));
+    // Equally good arms have no subject to which "at twice the cost" could refer.
+    let names = (difference == 0.0).then_some([&first, &second]);
+    let (price, spread) = match (cost, tokens) {
+        (Some(cost), _) => {
+            let why = if pair.prices_differ { price_phrase(tokens) } else { String::new() };
+            (format!("{}{why}", cost_phrase(cost, names)), ratio_interval(cost, "the cost"))
+        }
+        (None, Some(tokens)) => (token_phrase(tokens, names), ratio_interval(tokens, "the tokens")),
         (None, None) => (String::new(), String::new()),
     };
     let size = format_metric_value(pair, difference.abs());
-    let missing = pair.missing_verdicts.map_or(0, |missing| missing.trials);
-    let doubt = match distinguishable && !clear {
-        true => format!(", but {} could change this", count_with_noun(missing, "missing verdict")),
-        false => String::new(),
+    let verdict = match missing_verdicts_doubt(pair) {
+        _ if clear => String::new(),
+        Some(doubt) => format!("{}: ", capitalize(&doubt)),
+        None if has_too_few_tasks(pair) => "Too few tasks to tell: ".to_owned(),
+        None => "No clear difference: ".to_owned(),
     };
-    let text = match (difference == 0.0, clear) {
-        (true, _) => format!("{first} and {second} resolve equally many tasks{basis}{price}."),
-        (false, true) => {
-            format!("{first} resolves {size} points more than {second}{basis}{price}.")
-        }
-        (false, false) => format!(
-            "No clear difference: {first} resolves {size} points more than {second}{basis}{price}{doubt}."
-        ),
+    let claim = match difference == 0.0 {
+        true => format!("{first} and {second} resolve equally many tasks"),
+        false => format!("{first} resolves {size} points more than {second}"),
     };
+    let turned = is_second_arm_better(pair);
+    let limits = limits_phrase(pair, turned);
+    let common = common_limit_phrase(pair, turned, [&first, &second])
+        .map_or_else(String::new, |words| format!(" Within{words}."));
+    let text = format!("{verdict}{claim}{limits}{basis}{price}.{common}");
     let rates = pair.a_mean.zip(pair.b_mean).map_or_else(String::new, |(a, b)| {
         let [first, second] = better_arm_first(pair, [a, b]);
         format!("{} vs {} of ", format_percent(first), format_percent(second))
@@ -117,13 +135,12 @@ fn build_headline(metrics: &[Pair], escape: &impl Fn(&str) -> String) -> Option<
     };
     let needed = pair.tasks_needed.filter(|needed| !distinguishable && *needed > pair.tasks);
     let needed =
-        needed.map_or_else(String::new, |tasks| format!("; {tasks} tasks would be needed"));
+        needed.map_or_else(String::new, |tasks| format!("; {}", tasks_needed_clause(tasks)));
     let p = format_p_value(p);
     let by_repository = repository_phrase(pair, distinguishable);
-    let bounds = missing_verdicts_phrase(pair, is_second_arm_better(pair));
-    let detail = format!(
-        "{rates}{tasks}; p = {p}{adjusted}{spread}{needed}{by_repository}{bounds}{left_out}."
-    );
+    let bounds = missing_verdicts_phrase(pair, turned);
+    let detail =
+        format!("{rates}{tasks}; {p}{adjusted}{spread}{needed}{by_repository}{bounds}{left_out}.");
     Some(Headline { text, detail, is_distinguishable: clear, difference: difference.abs() })
 }
 
@@ -132,17 +149,35 @@ fn better_arm_first<T>(pair: &Pair, [a, b]: [T; 2]) -> [T; 2] {
     if is_second_arm_better(pair) { [b, a] } else { [a, b] }
 }
 
-fn cost_phrase(ratio: Ratio) -> String {
-    match format_ratio(ratio.value).as_str() {
-        "1.0" => " at the same cost".to_owned(),
-        times => format!(" at {times} times the cost"),
+/// Describes the first arm's cost relative to the second's. If `names` is given, the phrase names the
+/// arms.
+fn cost_phrase(ratio: Ratio, names: Option<[&String; 2]>) -> String {
+    match (format_ratio(ratio.value).as_str(), names) {
+        ("1.0", _) => " at the same cost".to_owned(),
+        (times, None) => format!(" at {times} times the cost"),
+        (times, Some([first, second])) => {
+            format!("; {first} at {times} times the cost of {second}")
+        }
     }
 }
 
-fn token_phrase(ratio: Ratio) -> String {
-    match format_ratio(ratio.value).as_str() {
-        "1.0" => " with as many tokens".to_owned(),
-        times => format!(" with {times} times the tokens"),
+/// Like [`cost_phrase`], for tokens.
+fn token_phrase(ratio: Ratio, names: Option<[&String; 2]>) -> String {
+    match (format_ratio(ratio.value).as_str(), names) {
+        ("1.0", _) => " with as many tokens".to_owned(),
+        (times, None) => format!(" with {times} times the tokens"),
+        (times, Some([first, second])) => {
+            format!("; {first} with {times} times the tokens of {second}")
+        }
+    }
+}
+
+/// Says that a cost ratio depends on prices that differ, and how the arms' tokens compare.
+fn price_phrase(tokens: Option<Ratio>) -> String {
+    let Some(tokens) = tokens else { return " (at different prices)".to_owned() };
+    match format_ratio(tokens.value).as_str() {
+        "1.0" => " (as many tokens, at different prices)".to_owned(),
+        times => format!(" ({times} times the tokens, at different prices)"),
     }
 }
 

@@ -8,6 +8,8 @@ use crate::TrialResult;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Metric {
     Resolved,
+    /// Like `Resolved`, but a trial with more than this many steps counts as not resolved.
+    ResolvedWithin(u64),
     PassedRate,
     Tokens,
     Cost,
@@ -15,12 +17,13 @@ pub(super) enum Metric {
 }
 
 impl Metric {
+    /// The metrics of every pair.
     pub(super) const ALL: [Self; 5] =
         [Self::Resolved, Self::PassedRate, Self::Tokens, Self::Cost, Self::Steps];
 
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::Resolved => "resolved",
+            Self::Resolved | Self::ResolvedWithin(_) => "resolved",
             Self::PassedRate => "passed_rate",
             Self::Tokens => "tokens",
             Self::Cost => "cost",
@@ -30,7 +33,7 @@ impl Metric {
 
     pub(super) fn scale(self) -> Scale {
         match self {
-            Self::Resolved | Self::PassedRate => Scale::Proportion,
+            Self::Resolved | Self::ResolvedWithin(_) | Self::PassedRate => Scale::Proportion,
             Self::Tokens | Self::Cost | Self::Steps => Scale::Amount,
         }
     }
@@ -42,6 +45,11 @@ impl Metric {
         let verdict = trial.verdict.as_ref()?;
         match self {
             Self::Resolved => Some(f64::from(u8::from(verdict.resolved))),
+            Self::ResolvedWithin(_) if !verdict.resolved => Some(0.0),
+            // A resolved trial has at least one step, so 0 means that the steps were not counted.
+            Self::ResolvedWithin(steps) => spent()
+                .filter(|spent| spent.steps > 0)
+                .map(|spent| f64::from(u8::from(spent.steps <= steps))),
             Self::PassedRate => Some(verdict.passed_rate),
             Self::Tokens => {
                 spent().filter(has_token_counts).map(|spent| total_tokens(&spent) as f64)

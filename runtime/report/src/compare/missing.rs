@@ -11,7 +11,7 @@ pub(super) fn bound_missing_verdicts<'tasks, 'trials: 'tasks>(
     metric: Metric,
     tasks: impl Iterator<Item = &'tasks SharedTask<'trials>> + Clone,
 ) -> Option<MissingVerdicts> {
-    if !matches!(metric, Metric::Resolved | Metric::PassedRate) {
+    if matches!(metric, Metric::Tokens | Metric::Cost | Metric::Steps) {
         return None;
     }
     let trials: usize = tasks.clone().map(|task| task.a_missing + task.b_missing).sum();

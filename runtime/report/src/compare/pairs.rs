@@ -11,8 +11,9 @@ use proctor_statistics::{
 use proctor_types::{Arm, ArmId};
 
 use super::{
-    comparison::{ByRepository, COMPARISON_SCHEMA, Comparison, Pair},
+    comparison::{ByRepository, COMPARISON_SCHEMA, CommonLimit, Comparison, Pair},
     differences::{LongTextStyle, differences_text, find_differences},
+    limits::{common_step_limit, differ_in_price, differing_limits},
     metric::Metric,
     missing::bound_missing_verdicts,
     sentence::sentence,
@@ -20,18 +21,24 @@ use super::{
 };
 use crate::{Ratio, TrialResult, lines::wrap_long_lines};
 
-/// Compares all arms of the trials, in order of first appearance. If `arms` contains the arms'
-/// settings, also lists the differences between the arms of each pair.
+/// Compares all arms of the trials, in order of first appearance. `arms` contains the arms'
+/// settings. Without it, the comparison says nothing about limits and prices that differ.
 pub fn compare(trials: &[TrialResult], arms: Option<&[Arm]>) -> Comparison {
-    compare_with_style(trials, arms, LongTextStyle::Digests)
+    compare_arms(trials, arms.unwrap_or_default(), None)
 }
 
-/// Like [`compare`], with long factor values shown in the given style.
-pub fn compare_with_style(
+/// Like [`compare`], and also lists the differences between the arms of each pair. Long factor
+/// values are shown in the given style.
+pub fn compare_with_differences(
     trials: &[TrialResult],
-    arms: Option<&[Arm]>,
+    arms: &[Arm],
     style: LongTextStyle,
 ) -> Comparison {
+    compare_arms(trials, arms, Some(style))
+}
+
+/// Lists the differences between the arms of each pair if `style` is given.
+fn compare_arms(trials: &[TrialResult], arms: &[Arm], style: Option<LongTextStyle>) -> Comparison {
     let mut ids: Vec<(&ArmId, &str)> = Vec::new();
     let mut controls: BTreeSet<&ArmId> = BTreeSet::new();
     for trial in trials {
@@ -43,16 +50,36 @@ pub fn compare_with_style(
         }
     }
     let tasks: Vec<_> = ids.iter().map(|(id, _)| group_by_task(trials, id)).collect();
+    let settings_of = |id: &ArmId| arms.iter().find(|arm| arm.id == *id);
+    let with_model = arms.iter().filter(|arm| arm.model.is_some());
+    let step_limits: BTreeSet<Option<u64>> = with_model.map(|arm| arm.budget.steps).collect();
     let (mut asked, mut with_control, mut reasons) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut limited, mut limited_with_control) = (Vec::new(), Vec::new());
     for (first, a) in ids.iter().enumerate() {
         for (second, b) in ids.iter().enumerate().skip(first + 1) {
             let shared = shared_tasks(&tasks[first], &tasks[second]);
             let is_control = controls.contains(a.0) || controls.contains(b.0);
-            let pairs = if is_control { &mut with_control } else { &mut asked };
+            let (pairs, limited) = match is_control {
+                true => (&mut with_control, &mut limited_with_control),
+                false => (&mut asked, &mut limited),
+            };
+            let settings = settings_of(a.0).zip(settings_of(b.0));
+            let limits = settings.map(|(a, b)| differing_limits(a, b)).unwrap_or_default();
+            let prices_differ = settings.is_some_and(|(a, b)| differ_in_price(a, b));
             for metric in Metric::ALL {
-                pairs.extend(PendingPair::compare(metric, *a, *b, &shared));
+                let Some(mut one) = PendingPair::compare(metric, *a, *b, &shared) else { continue };
+                (one.pair.limits, one.pair.prices_differ) = (limits.clone(), prices_differ);
+                pairs.push(one);
             }
-            if let Some(arms) = arms {
+            // A pair with equal limits is compared again, because the p-values at the common limits
+            // are adjusted for all pairs.
+            let steps = settings.and_then(|(a, b)| common_step_limit(a, b));
+            if step_limits.len() > 1 {
+                let metric = steps.map_or(Metric::Resolved, Metric::ResolvedWithin);
+                let pair = PendingPair::compare(metric, *a, *b, &shared);
+                limited.extend(pair.map(|pair| LimitedPair { steps, pair }));
+            }
+            if let Some(style) = style {
                 reasons.push(find_differences(
                     *a,
                     *b,
@@ -63,48 +90,78 @@ pub fn compare_with_style(
             }
         }
     }
-    adjust_p_values(&mut asked);
+    for metric in Metric::ALL {
+        adjust_p_values(asked.iter_mut().filter(|one| one.metric == metric));
+    }
+    // If only the limits of controls differ, the other pairs have no common limit to report.
+    for all in [&mut limited, &mut limited_with_control] {
+        if all.iter().all(|one| one.steps.is_none()) {
+            all.clear();
+        }
+    }
+    adjust_p_values(limited.iter_mut().map(|one| &mut one.pair));
     let mut powers = PowerCache::default();
-    let mut done = |compared: Vec<PendingPair>| -> Vec<Pair> {
-        compared.into_iter().map(|one| one.finish(&mut powers)).collect()
+    let mut done = |compared: Vec<PendingPair>, limited: Vec<LimitedPair>| -> Vec<Pair> {
+        let mut pairs: Vec<Pair> =
+            compared.into_iter().map(|one| one.finish(&mut powers)).collect();
+        for LimitedPair { steps, pair } in limited {
+            if let Some(steps) = steps {
+                add_common_limit(&mut pairs, steps, &pair.finish(&mut powers));
+            }
+        }
+        pairs
     };
-    let (pairs, controls) = (done(asked), done(with_control));
+    let (pairs, controls) = (done(asked, limited), done(with_control, limited_with_control));
     let schema_version = COMPARISON_SCHEMA;
     Comparison { schema_version, pairs, controls, gates: Vec::new(), differences: reasons }
 }
 
-/// Applies Holm's adjustment within each metric, both to the analysis by task and to the analysis
-/// by repository.
-fn adjust_p_values(pairs: &mut [PendingPair]) {
-    for metric in Metric::ALL {
-        let mut of: Vec<&mut PendingPair> = pairs
-            .iter_mut()
-            .filter(|one| one.metric == metric && one.pair.p_value.is_some())
-            .collect();
-        let count = of.len() as u64;
-        let values: Vec<f64> = of.iter().filter_map(|one| one.pair.p_value).collect();
-        for (one, adjusted) in of.iter_mut().zip(statistics::holm_p_values(&values)) {
-            one.pair.p_adjusted = Some(adjusted);
-            one.pair.adjusted_for = count;
+/// A pair compared in `resolved` at its common step limit.
+struct LimitedPair {
+    /// `None` if the arms' limits are equal.
+    steps: Option<u64>,
+    pair: PendingPair,
+}
+
+/// Adds the result at a common step limit to the pair of the same arms.
+fn add_common_limit(pairs: &mut [Pair], steps: u64, limited: &Pair) {
+    let same_arms = |pair: &&mut Pair| {
+        pair.metric == limited.metric
+            && (&pair.a_arm, &pair.b_arm) == (&limited.a_arm, &limited.b_arm)
+    };
+    if let Some(pair) = pairs.iter_mut().find(same_arms) {
+        pair.common_limit = CommonLimit::from_pair(steps, limited);
+        pair.sentence = sentence(pair);
+    }
+}
+
+/// Applies Holm's adjustment to the pairs of one metric, both to the analysis by task and to the
+/// analysis by repository.
+fn adjust_p_values<'a>(pairs: impl Iterator<Item = &'a mut PendingPair>) {
+    let mut of: Vec<&mut PendingPair> = pairs.filter(|one| one.pair.p_value.is_some()).collect();
+    let count = of.len() as u64;
+    let values: Vec<f64> = of.iter().filter_map(|one| one.pair.p_value).collect();
+    for (one, adjusted) in of.iter_mut().zip(statistics::holm_p_values(&values)) {
+        one.pair.p_adjusted = Some(adjusted);
+        one.pair.adjusted_for = count;
+    }
+    // A pair without missing verdicts has only one possible p-value.
+    let values: Vec<f64> = of
+        .iter()
+        .filter_map(|one| {
+            one.pair.missing_verdicts.map(|missing| missing.p_value).or(one.pair.p_value)
+        })
+        .collect();
+    for (one, adjusted) in of.iter_mut().zip(statistics::holm_p_values(&values)) {
+        if let Some(missing) = &mut one.pair.missing_verdicts {
+            missing.p_adjusted = Some(adjusted);
         }
-        // A pair without missing verdicts has only one possible p-value.
-        let values: Vec<f64> = of
-            .iter()
-            .filter_map(|one| {
-                one.pair.missing_verdicts.map(|missing| missing.p_value).or(one.pair.p_value)
-            })
-            .collect();
-        for (one, adjusted) in of.iter_mut().zip(statistics::holm_p_values(&values)) {
-            if let Some(missing) = &mut one.pair.missing_verdicts {
-                missing.p_adjusted = Some(adjusted);
-            }
-        }
-        let mut by: Vec<&mut ByRepository> =
-            of.into_iter().filter_map(|one| one.pair.by_repository.as_mut()).collect();
-        let values: Vec<f64> = by.iter().map(|one| one.p_value).collect();
-        for (one, adjusted) in by.iter_mut().zip(statistics::holm_p_values(&values)) {
-            one.p_adjusted = Some(adjusted);
-        }
+    }
+    let mut by: Vec<&mut ByRepository> =
+        of.into_iter().filter_map(|one| one.pair.by_repository.as_mut()).collect();
+    let values: Vec<f64> = by.iter().map(|one| one.p_value).collect();
+    for (one, adjusted) in by.iter_mut().zip(statistics::holm_p_values(&values)) {
+        one.p_adjusted = Some(adjusted);
     }
 }
 
@@ -171,7 +228,8 @@ impl PendingPair {
             (!means.is_empty()).then(|| sum / means.len() as f64)
         };
         let single = shared.iter().all(|task| task.a.len() == 1 && task.b.len() == 1);
-        let exact = metric == Metric::Resolved && single && !shared.is_empty();
+        let is_binary = matches!(metric, Metric::Resolved | Metric::ResolvedWithin(_));
+        let exact = is_binary && single && !shared.is_empty();
         let mut pair = Pair {
             a: a.1.to_owned(),
             a_arm: a.0.clone(),
@@ -202,6 +260,9 @@ impl PendingPair {
             },
             by_repository: compare_by_repository(metric, shared, &differences),
             missing_verdicts: None,
+            limits: Vec::new(),
+            prices_differ: false,
+            common_limit: None,
             sentence: String::new(),
         };
         let mut found = None;

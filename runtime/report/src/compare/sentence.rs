@@ -3,7 +3,14 @@
 use proctor_statistics::ALPHA;
 use proctor_types::{count_with_noun, noun_for_count};
 
-use super::comparison::Pair;
+use super::{comparison::Pair, limits::limits_phrase};
+use crate::format::format_percent;
+
+/// The smallest p-value of a comparison of `tasks` tasks, if every task favors the same arm, is
+/// `2 * 0.5^tasks`.
+fn smallest_p_value(tasks: u64) -> f64 {
+    2.0 * 0.5_f64.powf(tasks as f64)
+}
 
 impl Pair {
     /// Returns the sentence with the arms' names escaped by `escape`, so that formats with markup
@@ -14,7 +21,8 @@ impl Pair {
 }
 
 /// Describes a pair: `a resolves 4.2 points more than b on 200 shared tasks, 95% interval -0.5 to
-/// 8.9, p = 0.14: not distinguishable; 610 tasks would be needed.`
+/// 8.9, p = 0.14: not distinguishable; 610 tasks would be needed to detect a difference of this
+/// size.`
 ///
 /// If there are several pairs, the sentence contains the adjusted interval and p-value, so that its
 /// conclusion agrees with its numbers.
@@ -27,6 +35,7 @@ pub(super) fn sentence(pair: &Pair) -> String {
         );
     };
     let claim = difference_phrase(pair, difference);
+    let limits = limits_phrase(pair, false);
     let tasks = format!("{} shared {}", pair.tasks, noun_for_count(pair.tasks, "task"));
     let interval = pair.interval_adjusted.or(pair.interval);
     let interval_text = interval.map_or_else(String::new, |ends| {
@@ -38,16 +47,79 @@ pub(super) fn sentence(pair: &Pair) -> String {
         (count, Some(_)) => format!(", both adjusted for {count} pairs"),
         (count, None) => format!(", adjusted for {count} pairs"),
     };
-    let end = match p < ALPHA {
-        true => "distinguishable".to_owned(),
-        false => format!("not distinguishable{}", needed_tasks_phrase(pair)),
+    let end = match (missing_verdicts_doubt(pair), p < ALPHA) {
+        (Some(doubt), _) => doubt,
+        (None, true) => "distinguishable".to_owned(),
+        (None, false) if has_too_few_tasks(pair) => {
+            "not distinguishable, too few tasks to tell".to_owned()
+        }
+        (None, false) => format!("not distinguishable{}", needed_tasks_phrase(pair)),
     };
+    let prices = match pair.prices_differ && pair.metric == "cost" {
+        true => "; the prices of their models differ",
+        false => "",
+    };
+    let common = common_limit_phrase(pair, false, [&pair.a, &pair.b])
+        .map_or_else(String::new, |words| format!("; within{words}"));
     let repository = repository_phrase(pair, p < ALPHA);
     let missing = missing_verdicts_phrase(pair, false);
     format!(
-        "{claim} on {tasks}{interval_text}, p = {}{adjusted}: {end}{repository}{missing}{excluded}.",
+        "{claim}{limits} on {tasks}{interval_text}, {}{adjusted}: {end}{prices}{common}{repository}{missing}{excluded}.",
         format_p_value(p)
     )
+}
+
+/// Whether the comparison has so few tasks that no result could be significant.
+pub(super) fn has_too_few_tasks(pair: &Pair) -> bool {
+    smallest_p_value(pair.tasks) >= ALPHA
+}
+
+/// If the graded trials show a difference, but the missing verdicts could hide it, says so. The
+/// sentence has no full stop.
+pub(super) fn missing_verdicts_doubt(pair: &Pair) -> Option<String> {
+    let missing = pair.missing_verdicts?;
+    if pair.distinguishable != Some(true) || missing.is_difference_certain {
+        return None;
+    }
+    let verdicts = match missing.trials {
+        1 => "the missing verdict".to_owned(),
+        count => format!("the {count} missing verdicts"),
+    };
+    Some(format!(
+        "the graded trials show a difference, but it would not be clear if {verdicts} went the other \
+         way (worst-case {})",
+        format_p_value(missing.p_adjusted.unwrap_or(missing.p_value))
+    ))
+}
+
+/// Describes the result at the smaller of two step limits, after the word "within": ` 8 steps, a
+/// resolves 40.0% and b 30.0%: no clear difference (95% -5.0 to 25.0)`. `names` are the arms' names
+/// in the order in which they are shown.
+pub(super) fn common_limit_phrase(
+    pair: &Pair,
+    turned: bool,
+    [first, second]: [&String; 2],
+) -> Option<String> {
+    let common = pair.common_limit?;
+    let (a, b) = common.a_mean.zip(common.b_mean)?;
+    let (first_rate, second_rate) = if turned { (b, a) } else { (a, b) };
+    let verdict = match common.clear {
+        Some(true) => "a clear difference",
+        _ => "no clear difference",
+    };
+    let interval = common.interval_adjusted.or(common.interval);
+    let interval = interval.map_or_else(String::new, |[lower, upper]| {
+        let ends = if turned { [0.0 - upper, 0.0 - lower] } else { [lower, upper] };
+        let [lower, upper] =
+            ends.map(|end| format_interval_end(pair, end, common.clear == Some(true)));
+        format!(" (95% {lower} to {upper})")
+    });
+    Some(format!(
+        " {}, {first} resolves {} and {second} {}: {verdict}{interval}",
+        count_with_noun(common.steps, "step"),
+        format_percent(first_rate),
+        format_percent(second_rate)
+    ))
 }
 
 /// If an analysis that resamples whole repositories leads to a different conclusion, describes its
@@ -61,15 +133,14 @@ pub(super) fn repository_phrase(pair: &Pair, distinguishable: bool) -> String {
     let p = format_p_value(by.p_adjusted.unwrap_or(by.p_value));
     match distinguishable {
         true => format!(
-            "; when whole {repositories} are resampled, p = {p}, so the difference may not hold in other repositories"
+            "; when whole {repositories} are resampled, {p}, so the difference may not hold in other repositories"
         ),
-        false => format!("; when whole {repositories} are resampled, p = {p}"),
+        false => format!("; when whole {repositories} are resampled, {p}"),
     }
 }
 
-/// If verdicts are missing, describes the possible differences over all tasks, and whether they
-/// include no significant difference. Otherwise, returns an empty string. If `turned` is set, the
-/// differences are b - a.
+/// If verdicts are missing, describes the possible differences over all tasks. Otherwise, returns an
+/// empty text. If `turned` is set, the differences are b - a.
 pub(super) fn missing_verdicts_phrase(pair: &Pair, turned: bool) -> String {
     let Some(missing) = &pair.missing_verdicts else { return String::new() };
     let [lower, upper] = missing.difference;
@@ -77,13 +148,7 @@ pub(super) fn missing_verdicts_phrase(pair: &Pair, turned: bool) -> String {
     let [lower, upper] = ends.map(|end| format_metric_value(pair, end));
     let verdicts = count_with_noun(missing.trials, "missing verdict");
     let tasks = count_with_noun(missing.tasks, "task");
-    let end = match pair.distinguishable == Some(true) && !missing.is_difference_certain {
-        true => ", so the arms might not differ",
-        false => "",
-    };
-    format!(
-        "; with the {verdicts}, the difference on {tasks} is from {lower} to {upper} points{end}"
-    )
+    format!("; with the {verdicts}, the difference on {tasks} is from {lower} to {upper} points")
 }
 
 /// Formats one end of an interval. Nonzero values are not rounded to 0 if that would contradict the
@@ -128,7 +193,7 @@ fn difference_phrase(pair: &Pair, difference: f64) -> String {
 /// the smallest difference that could have been detected.
 fn needed_tasks_phrase(pair: &Pair) -> String {
     if let Some(tasks) = pair.tasks_needed.filter(|tasks| *tasks > pair.tasks) {
-        return format!("; {tasks} tasks would be needed");
+        return format!("; {}", tasks_needed_clause(tasks));
     }
     match pair.smallest_visible {
         Some(least) if pair.difference == Some(0.0) => {
@@ -142,6 +207,11 @@ fn needed_tasks_phrase(pair: &Pair) -> String {
         }
         _ => String::new(),
     }
+}
+
+/// Says how many tasks are needed to detect a difference of the observed size.
+pub(super) fn tasks_needed_clause(tasks: u64) -> String {
+    format!("{tasks} tasks would be needed to detect a difference of this size")
 }
 
 pub(super) fn excluded_tasks_phrase(pair: &Pair) -> String {
@@ -173,12 +243,13 @@ pub(super) fn format_metric_value(pair: &Pair, value: f64) -> String {
     }
 }
 
+/// Formats a p-value with its name: `p = 0.14`, `p < 0.0001`.
 pub(super) fn format_p_value(p: f64) -> String {
     if p < 0.0001 {
-        return "below 0.0001".into();
+        return "p < 0.0001".into();
     }
     if p >= 0.1 {
-        return format!("{p:.2}");
+        return format!("p = {p:.2}");
     }
     // Use more digits for a value close to the significance level, so that rounding does not move
     // the value onto the level or across it.
@@ -186,22 +257,29 @@ pub(super) fn format_p_value(p: f64) -> String {
     let is_told = |text: &String| {
         text.parse::<f64>().is_ok_and(|shown| shown != ALPHA && (shown < ALPHA) == (p < ALPHA))
     };
-    texts.clone().find(is_told).or_else(|| texts.clone().next()).unwrap_or_default()
+    let shown = texts.clone().find(is_told).or_else(|| texts.clone().next()).unwrap_or_default();
+    format!("p = {shown}")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::format_p_value;
+    use super::{ALPHA, format_p_value, smallest_p_value};
+
+    #[test]
+    fn six_tasks_are_the_fewest_that_can_show_a_difference() {
+        assert!(smallest_p_value(5) >= ALPHA && smallest_p_value(6) < ALPHA);
+        assert_eq!(smallest_p_value(1), 1.0);
+    }
 
     #[test]
     fn p_value_near_alpha_is_not_rounded_to_alpha() {
         for (p, said) in [
-            (0.04999, "0.04999"),
-            (0.050001, "0.050001"),
-            (0.0312, "0.0312"),
-            (0.05, "0.0500"),
-            (0.14, "0.14"),
-            (1e-9, "below 0.0001"),
+            (0.04999, "p = 0.04999"),
+            (0.050001, "p = 0.050001"),
+            (0.0312, "p = 0.0312"),
+            (0.05, "p = 0.0500"),
+            (0.14, "p = 0.14"),
+            (1e-9, "p < 0.0001"),
         ] {
             assert_eq!(format_p_value(p), said);
         }

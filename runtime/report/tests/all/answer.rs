@@ -71,7 +71,8 @@ fn headline_reports_no_clear_difference_if_it_may_be_chance() {
         headline.text.starts_with("No clear difference: b resolves 5.0 points more than a (95% -")
     );
     assert!(headline.text.ends_with(" at 1.3 times the cost."), "{}", headline.text);
-    assert!(headline.detail.contains(" tasks would be needed"), "{}", headline.detail);
+    let needed = " tasks would be needed to detect a difference of this size";
+    assert!(headline.detail.contains(needed), "{}", headline.detail);
 
     // Without prices, the headline compares tokens. They are equal here.
     for one in &mut trials {
@@ -79,6 +80,77 @@ fn headline_reports_no_clear_difference_if_it_may_be_chance() {
     }
     let headline = headlines(&compare(&trials, None)).remove(0);
     assert!(headline.text.ends_with(" with as many tokens."), "{}", headline.text);
+}
+
+#[test]
+fn headline_of_few_tasks_says_so_and_names_whose_usage_it_compares() {
+    let few = |a: &[bool], b: &[bool]| {
+        let mut trials = Vec::new();
+        for (at, (a, b)) in a.iter().zip(b).enumerate() {
+            trials.push(priced_trial("a", &format!("t{at}"), *a, 0.30));
+            trials.push(priced_trial("b", &format!("t{at}"), *b, 0.10));
+        }
+        headlines(&compare(&trials, None)).remove(0).text
+    };
+    let equal = few(&[false; 2], &[false; 2]);
+    assert!(
+        equal.starts_with("Too few tasks to tell: a and b resolve equally many tasks"),
+        "{equal}"
+    );
+    assert!(equal.ends_with(", 2 tasks); a at 3.0 times the cost of b."), "{equal}");
+    let better = few(&[false; 5], &[true; 5]);
+    assert!(better.starts_with("Too few tasks to tell: b resolves 100.0 points more"), "{better}");
+    assert!(better.ends_with(" at 0.33 times the cost."), "{better}");
+    // Six tasks can show a difference, and they show none here.
+    let more = few(&[true; 6], &[true; 6]);
+    assert!(more.starts_with("No clear difference: a and b resolve equally many tasks"), "{more}");
+    assert!(few(&[false; 6], &[true; 6]).starts_with("b resolves 100.0 points more than a"));
+}
+
+#[test]
+fn differing_limits_and_prices_are_part_of_each_sentence() {
+    // `b` resolves 15 tasks, but takes 20 steps for every second task.
+    let mut trials = two_arms();
+    for (at, one) in trials.iter_mut().enumerate() {
+        let is_long = one.arm_name == "b" && (at / 2) % 2 == 1;
+        one.outcome.as_mut().unwrap().spent.steps = if is_long { 20 } else { 5 };
+    }
+    let priced = |name: &str, steps: u64, price: f64| {
+        let mut arm = planned_arm(name, steps, "https://model.example/v1");
+        let price = serde_json::json!({ "input": price, "output": price });
+        arm.model.as_mut().unwrap().price = Some(serde_json::from_value(price).unwrap());
+        arm
+    };
+    let arms = [priced("a", 8, 1.0), priced("b", 30, 2.0)];
+    let comparison = compare(&trials, Some(&arms));
+    let text = headlines(&comparison).remove(0).text;
+    let claim = "b resolves 50.0 points more than a with limits of 30 and 8 steps (95% ";
+    assert!(text.starts_with(claim), "{text}");
+    let price = ") at 1.3 times the cost (as many tokens, at different prices). Within 8 steps, ";
+    assert!(text.contains(price), "{text}");
+    // Seven of the tasks that `b` resolves take it 20 steps.
+    let common = "Within 8 steps, b resolves 40.0% and a 25.0%: no clear difference (95% ";
+    assert!(text.contains(common), "{text}");
+    let pair = &comparison.pairs[0];
+    let limited = pair.common_limit.unwrap();
+    assert_eq!((limited.steps, limited.a_mean, limited.b_mean), (8, Some(0.25), Some(0.4)));
+    assert_eq!((pair.clear, limited.clear), (Some(true), Some(false)));
+    let said = &pair.sentence;
+    let claim =
+        "a resolves 50.0 points less than b with limits of 8 and 30 steps on 20 shared tasks, ";
+    assert!(said.starts_with(claim), "{said}");
+    assert!(said.contains("; within 8 steps, a resolves 25.0% and b 40.0%: no clear"), "{said}");
+    let cost = comparison.pairs.iter().find(|pair| pair.metric == "cost").unwrap();
+    assert!(cost.sentence.contains("; the prices of their models differ"), "{}", cost.sentence);
+
+    // Equal settings, or unknown ones, add nothing.
+    let same = [priced("a", 30, 1.0), priced("b", 30, 1.0)];
+    for comparison in [compare(&trials, Some(&same)), compare(&trials, None)] {
+        let pair = &comparison.pairs[0];
+        assert!(pair.limits.is_empty() && pair.common_limit.is_none() && !pair.prices_differ);
+        let text = headlines(&comparison).remove(0).text;
+        assert!(text.ends_with(" at 1.3 times the cost."), "{text}");
+    }
 }
 
 #[test]
@@ -124,13 +196,13 @@ fn headline_is_clear_only_if_missing_verdicts_cannot_change_it() {
     trials.iter_mut().filter(|one| one.arm_name == "a").skip(15).for_each(|one| one.verdict = None);
     let headline = headlines(&compare(&trials, None)).remove(0);
     assert!(!headline.is_distinguishable, "{headline:?}");
-    assert!(headline.text.starts_with("No clear difference: b resolves 66.7 points more than a"));
+    // With all five verdicts against it, `b` is better on ten tasks and worse on five.
+    let doubt = "The graded trials show a difference, but it would not be clear if the 5 missing \
+                 verdicts went the other way (worst-case p = 0.30): b resolves 66.7 points more than a";
+    assert!(headline.text.starts_with(doubt), "{headline:?}");
     assert!(headline.text.contains(", 15 of 20 tasks)"), "{headline:?}");
-    assert!(
-        headline.text.ends_with(" times the cost, but 5 missing verdicts could change this."),
-        "{headline:?}"
-    );
-    assert!(headline.detail.contains(", so the arms might not differ"), "{headline:?}");
+    assert!(headline.text.ends_with(" times the cost."), "{headline:?}");
+    assert!(!headline.text.contains("No clear difference"), "{headline:?}");
 }
 
 #[test]
@@ -212,7 +284,7 @@ fn checks_cover_verdicts_controls_limits_and_faults() {
     trials[3].verdict = None;
     let report = build_report(trials);
     assert_eq!(find_check(&report, "verdict").0, CheckLevel::Warning);
-    let doubted = (CheckLevel::Warning, "1 verdict is suspect or contaminated".to_owned());
+    let doubted = (CheckLevel::Warning, "a: 1 contaminated verdict, resolved".to_owned());
     assert_eq!(find_check(&report, "contaminated"), doubted);
     // One of 15 failures of the arm `a`: more than the 5% of configs/tables/noise.toml.
     let limit = (CheckLevel::Warning, "Ended at a limit: a 5.0%".to_owned());
@@ -294,6 +366,8 @@ fn failure_reasons_start_with_most_frequent() {
             .unwrap()
             .starts_with("9 failed an assertion, 4 changed nothing, ")
     );
+    let named = failure_reasons(&report.arms[0], 3).unwrap();
+    assert!(named.ends_with(", 1 broke passing tests"), "a single reason is not left out: {named}");
     assert_eq!(failure_reasons(&report.arms[1], 9), None, "no trial of b has a reason");
 }
 
@@ -312,12 +386,12 @@ fn trials_without_a_verdict_have_not_failed() {
     let reasons = "a: 1 infrastructure fault, 1 not graded, 1 not ended (a fault may have halted the \
                    arm); b: 1 not ended";
     assert_eq!(report.missing_verdict_reasons().as_deref(), Some(reasons));
-    let text = format!("36 of 40 trials have a verdict. Without a verdict: {reasons}");
+    let text = format!(
+        "36 of 40 trials have a verdict. Without a verdict, counted as not resolved: {reasons}"
+    );
     assert_eq!(find_check(&report, "verdict"), (CheckLevel::Warning, text));
-    let (_, faults) = find_check(&report, "scores count");
-    assert!(faults.ends_with(
-        ": scores count these trials as not resolved, and their intervals cover both results"
-    ));
+    let checks = soundness_checks(&report).into_iter();
+    assert_eq!(checks.filter(|check| check.text.contains("fault")).count(), 1, "one line");
     assert_eq!(build_report(two_arms()).missing_verdict_reasons(), None);
 }
 
@@ -365,6 +439,120 @@ fn different_limits_are_a_warning() {
 }
 
 #[test]
+fn differing_addresses_and_prices_are_listed_as_settings() {
+    let report = planned_report([30, 30], ["https://one.example/v1", "https://two.example/v1"]);
+    let names = |report: &Report| -> Vec<String> {
+        report.find_differing_factors().into_iter().map(|one| one.factor).collect()
+    };
+    assert_eq!(names(&report), ["model.base_url", "prompts"]);
+    let mut priced = report.clone();
+    for (arm, input) in priced.arms.iter_mut().zip([1.0, 2.0]) {
+        arm.endpoint = Some(serde_json::json!({ "price": { "input": input, "output": 4.0 } }));
+    }
+    assert_eq!(names(&priced), ["model.price.input", "prompts"]);
+}
+
+#[test]
+fn ranking_says_which_limits_differ_and_gives_rates_at_the_common_limit() {
+    let mut trials = two_arms();
+    trials.extend((0..20).map(|at| priced_trial("c", &format!("t{at:02}"), at < 6, 0.1)));
+    for (at, one) in trials.iter_mut().enumerate() {
+        // Half of the trials take 5 steps, and the others 10.
+        one.outcome.as_mut().unwrap().spent.steps = if (at / 2) % 2 == 0 { 5 } else { 10 };
+    }
+    let comparison = compare(&trials, None);
+    let ranking = |limits: [u64; 3]| {
+        let mut report = build_report(trials.clone());
+        for (arm, steps) in report.arms.iter_mut().zip(limits) {
+            let name = arm.name.clone();
+            arm.add_plan_details(&planned_arm(&name, steps, "https://model.example/v1"));
+        }
+        ranking_sentence(&report, &comparison).unwrap()
+    };
+    let first = "b is first: it resolves 75.0%, clearly more than c, a.";
+    assert_eq!(ranking([30, 30, 30]), first);
+    // `a` resolves t00, t02 and t04 in 5 steps, and `b` also t06 to t14. The trials of `c` take 5
+    // steps for t00, t01, t04 and t05.
+    assert_eq!(
+        ranking([30, 30, 8]),
+        format!(
+            "{first} The arms' limits differ: steps 30 (a, b), 8 (c). Within 8 steps, a resolves \
+             15.0%, b 40.0%, c 20.0%."
+        )
+    );
+}
+
+#[test]
+fn unreadable_tool_calls_are_not_failures_at_a_limit() {
+    let with = |reason: Option<FailureReason>| {
+        let mut trials = two_arms();
+        trials[38].outcome.as_mut().unwrap().ending =
+            Ending::Budget { budget: BudgetKind::Steps, scope: Default::default() };
+        trials[38].verdict.as_mut().unwrap().reason = reason;
+        build_report(trials)
+    };
+    let warns = |report: &Report| {
+        findings(report).iter().any(|line| line.contains("the score depends on this limit"))
+    };
+    let (limited, unreadable) = (with(None), with(Some(FailureReason::FormatErrors)));
+    assert!(warns(&limited) && !warns(&unreadable));
+    let text = "Ended at a limit: a 5.0% (1 of 1 sent unreadable tool calls)".to_owned();
+    assert_eq!(find_check(&unreadable, "Ended at a limit"), (CheckLevel::Note, text));
+    assert_eq!(find_check(&limited, "Ended at a limit").0, CheckLevel::Warning);
+}
+
+#[test]
+fn faults_of_resumed_trials_share_a_line_with_the_other_faults() {
+    let mut trials = two_arms();
+    for one in &mut trials[..2] {
+        let fault = Fault::new(FaultLayer::Model, "503");
+        one.outcome.as_mut().unwrap().ending = Ending::InfrastructureFault { fault };
+        one.verdict = None;
+    }
+    trials[0].outcome.as_mut().unwrap().interruptions.resumed_after = vec![3];
+    let report = build_report(trials);
+    let (_, text) = find_check(&report, "Without a verdict");
+    let reasons = "a: 1 infrastructure fault; b: 1 infrastructure fault";
+    assert!(
+        text.ends_with(&format!("{reasons} (1 of them was resumed and failed again)")),
+        "{text}"
+    );
+    assert!(!soundness_checks(&report).iter().any(|check| check.text.contains("interrupted")));
+    let lines = findings(&report);
+    assert!(!lines.iter().any(|line| line.contains("interrupted")), "{lines:?}");
+    let line = "Infrastructure faults (scores count these trials as not resolved; 1 of them was \
+                resumed and failed again):";
+    assert!(lines.iter().any(|one| one == line), "{lines:?}");
+}
+
+#[test]
+fn doubtful_verdicts_are_counted_per_arm_with_their_results() {
+    for (verdicts, said) in [
+        (vec![(0, Integrity::Suspect)], "a: 1 suspect verdict, resolved"),
+        (vec![(38, Integrity::Contaminated)], "a: 1 contaminated verdict, not resolved"),
+        (
+            vec![(0, Integrity::Suspect), (2, Integrity::Suspect), (38, Integrity::Suspect)],
+            "a: 3 suspect verdicts, 2 of them resolved",
+        ),
+        (
+            vec![(0, Integrity::Suspect), (38, Integrity::Contaminated), (1, Integrity::Suspect)],
+            "a: 1 suspect and 1 contaminated verdict, 1 of them resolved; b: 1 suspect verdict, resolved",
+        ),
+    ] {
+        let mut trials = two_arms();
+        for (at, integrity) in verdicts {
+            trials[at].verdict.as_mut().unwrap().integrity = integrity;
+        }
+        let report = build_report(trials);
+        assert_eq!(find_check(&report, said), (CheckLevel::Warning, said.to_owned()));
+        let lines = findings(&report);
+        for line in said.split("; ").map(|line| format!("{line}.")) {
+            assert!(lines.contains(&line), "{line}: {lines:?}");
+        }
+    }
+}
+
+#[test]
 fn scripted_model_is_the_first_check_and_finding() {
     let url = "https://model.example/v1";
     let report = planned_report([30, 30], [url, "script:/some/file.json"]);
@@ -374,6 +562,9 @@ fn scripted_model_is_the_first_check_and_finding() {
     assert_eq!(first.level, CheckLevel::Warning);
     let line = "b: its model is a script, so its results are meaningless.";
     assert_eq!(findings(&report).first().map(String::as_str), Some(line));
+    let both = planned_report([30, 30], ["script:/some/file.json"; 2]);
+    let line = "a, b: their models are scripts, so the results are meaningless.";
+    assert_eq!(findings(&both).first().map(String::as_str), Some(line));
     let real = planned_report([30, 30], [url, url]);
     assert!(!soundness_checks(&real)[0].text.contains("script"));
 }
@@ -483,13 +674,17 @@ fn text_of_three_arms_on_thirty_tasks_fits_on_a_screen() {
         assert!(shown.contains(line), "{shown}");
     }
     assert!(!shown.contains("│ gold"), "controls are listed separately: {shown}");
-    // The 30 suspect verdicts share one line. Findings without room are counted.
-    assert_eq!(shown.matches("the verdict is suspect").count(), 1, "{shown}");
-    assert!(shown.contains("and 28 more (30 times): the verdict is suspect"), "{shown}");
+    // The suspect verdicts of an arm share one line, and each arm has a line about its failures.
+    // Findings without room are counted.
+    let suspect = "bash/gpt-5.1: 30 suspect verdicts, 18 of them resolved.\n";
+    assert!(shown.contains(suspect), "{shown}");
+    for arm in ["tools/gpt-5.1", "tools/sonnet-5", "bash/gpt-5.1"] {
+        assert_eq!(shown.matches(&format!("{arm}: failed: ")).count(), 1, "{arm}: {shown}");
+    }
     assert!(!shown.contains("some-project-17 "), "no line for each task: {shown}");
     let last = shown.lines().last().unwrap();
     assert!(last.starts_with("left out: tasks (--tasks)"), "{shown}");
-    assert!(last.ends_with("2 findings (--findings)"), "{shown}");
+    assert!(last.ends_with(" findings (--findings)"), "{shown}");
 }
 
 #[test]
@@ -507,5 +702,7 @@ fn text_shows_all_tasks_and_findings_on_request() {
     assert!(!all.contains("(--findings)"));
     // Other formats have one line for each condition, too.
     let lines = findings(&report);
-    assert_eq!(lines.iter().filter(|line| line.contains("suspect")).count(), 1, "{lines:?}");
+    let suspect: Vec<_> = lines.iter().filter(|line| line.contains("verdict is suspect")).collect();
+    assert_eq!(suspect.len(), 1, "{lines:?}");
+    assert!(suspect[0].contains("and 28 more (30 times): the verdict is suspect"), "{lines:?}");
 }

@@ -681,7 +681,7 @@ fn report_counts_exceptions_by_arm_and_task() {
     // Ten TypeErrors, five NameErrors.
     assert!(line("9 in 1 trial") < line("5 in 2 trials"), "{report_text}");
     let markdown = proctor_report::report_markdown(&report, None, GroupSelection::Informative);
-    assert!(markdown.contains("| `TypeError` | 1 | 9 |"), "{markdown}");
+    assert!(markdown.contains("| `TypeError` | 1 in 1 trial | 9 in 1 trial |"), "{markdown}");
     assert_eq!(first_csv_field(&report, "exceptions"), "NameError=3 TypeError=1");
 }
 

@@ -78,7 +78,8 @@ pub(crate) fn limits_table(study: &NumberedArms<'_>) -> Option<BarTable> {
         let cells: Vec<f64> = study.iter().map(|(_, arm)| share(arm)).collect();
         (kind.replace('_', " "), cells)
     };
-    let caption = "Fraction of all trials that ended at their own limit.";
+    let caption = "Fraction of all trials that ended at their own limit, including trials that are \
+                   listed above with another reason.";
     bar_table(("limit", caption), kinds.into_iter().map(row).collect(), Some(1.0), format_percent)
 }
 
@@ -87,18 +88,18 @@ pub(crate) fn exceptions_table(report: &Report, study: &NumberedArms<'_>) -> Opt
     let row = |(class, counts): (&str, Vec<Option<ExceptionCount>>)| {
         let count = |arm: &ArmReport| {
             let counts = of_arm.get(&arm.arm).and_then(|index| counts.get(*index).copied());
-            counts.flatten().map_or(0.0, |count| count.tests as f64)
+            counts.flatten().map_or(0.0, |count| count.trials as f64)
         };
         let cells: Vec<f64> = study.iter().map(|(_, arm)| count(arm)).collect();
         (class.to_owned(), cells)
     };
-    let caption = "Failed tests of trials that did not resolve their task, by exception class.";
-    bar_table(
-        ("exception", caption),
-        exception_rows(report).into_iter().map(row).collect(),
-        None,
-        format_count,
-    )
+    // Count trials instead of tests: if a test file cannot be imported, all its tests count as one.
+    let caption = "Trials in which at least one test failed with this exception. A trial may count \
+                   in several rows.";
+    let mut rows: Vec<(String, Vec<f64>)> = exception_rows(report).into_iter().map(row).collect();
+    let trials = |values: &[f64]| values.iter().sum::<f64>();
+    rows.sort_by(|(_, one), (_, other)| trials(other).total_cmp(&trials(one)));
+    bar_table(("exception", caption), rows, None, format_count)
 }
 
 fn format_count(count: f64) -> String {

@@ -53,7 +53,16 @@ pub(crate) fn budget_charts(report: &Report, arms: &NumberedArms<'_>) -> Vec<Bud
             .filter_map(|curve| study.iter().find(|arm| arm.arm == *curve.arm))
             .map(|arm| (number_of(arm), *arm))
             .collect();
-        let line = |(curve, (number, _)): (&BudgetCurve<'_>, &(usize, &ArmReport))| {
+        // A trial cannot use more than its limit, so the curve says nothing beyond it. With token and
+        // cost limits, the last response may exceed the limit.
+        let own_limit = |arm: &ArmReport| {
+            let budget = arm.budget.as_ref()?;
+            match kind {
+                UsageKind::Steps => budget.steps.map(|limit| limit as f64),
+                UsageKind::Tokens | UsageKind::Cost => None,
+            }
+        };
+        let line = |(curve, (number, arm)): (&BudgetCurve<'_>, &(usize, &ArmReport))| {
             let count = curve.resolved_usage.len();
             let every = count.div_ceil(MAX_CURVE_POINTS).max(1);
             let last = count.saturating_sub(1);
@@ -64,10 +73,29 @@ pub(crate) fn budget_charts(report: &Report, arms: &NumberedArms<'_>) -> Vec<Bud
                     (axis.position(*used), y_axis.position_from_top(curve.resolved_fraction(*used)))
                 })
                 .collect();
+            let last = points.last().map_or(0.0, |(x, _)| *x);
+            let end = own_limit(arm).map_or(100.0, |limit| axis.position(limit)).max(last);
             PlotLine {
                 class: format!("arm{}", arm_color_class(*number)),
-                path: step_function_path(&points),
+                path: step_function_path(&points, end),
             }
+        };
+        let limits: Vec<f64> = named.iter().filter_map(|(_, arm)| own_limit(arm)).collect();
+        // The table has a row for each limit, where an arm's curve ends.
+        let mut ats: Vec<f64> = axis.tick_values().skip(1).collect();
+        ats.extend(limits.iter().copied().filter(|limit| *limit <= axis.end));
+        ats.sort_by(f64::total_cmp);
+        ats.dedup();
+        let is_beyond = |arm: &ArmReport, at: f64| own_limit(arm).is_some_and(|limit| at > limit);
+        let cell = |at: f64, (curve, (_, arm)): (&BudgetCurve<'_>, &(usize, &ArmReport))| {
+            if is_beyond(arm, at) {
+                return "-".to_owned();
+            }
+            format_percent(curve.resolved_fraction(at))
+        };
+        let ends = match limits.iter().any(|limit| *limit < axis.end) {
+            true => " An arm's curve ends at its own limit.",
+            false => "",
         };
         Some(BudgetChart {
             plane: PlaneChart {
@@ -81,22 +109,16 @@ pub(crate) fn budget_charts(report: &Report, arms: &NumberedArms<'_>) -> Vec<Bud
                 dots: Vec::new(),
             },
             legend: named.iter().map(|(number, arm)| (*number, arm.name.clone())).collect(),
-            caption:
-                "Fraction of all trials that resolve their task within this limit. A trial may \
-                      have a solution before it ends, so with a real limit the fraction would be \
-                      at least this high."
-                    .to_owned(),
-            rows: axis
-                .tick_values()
-                .skip(1)
+            caption: format!(
+                "Fraction of all trials that resolve their task within this limit. A trial may have \
+                 a solution before it ends, so with a real limit the fraction would be at least this \
+                 high.{ends}"
+            ),
+            rows: ats
+                .into_iter()
                 .map(|at| {
-                    (
-                        format_value(at),
-                        curves
-                            .iter()
-                            .map(|curve| format_percent(curve.resolved_fraction(at)))
-                            .collect(),
-                    )
+                    let cells = curves.iter().zip(&named).map(|both| cell(at, both));
+                    (format_value(at), cells.collect())
                 })
                 .collect(),
         })

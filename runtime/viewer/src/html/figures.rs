@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proctor_report::{
     ArmReport, Comparison, Pair, Ratio, abbreviate_count, format_dollars, format_percent,
-    is_second_arm_better, pareto_front,
+    is_second_arm_better, pairs_in_headline_order, pareto_front,
 };
 use serde::Serialize;
 
@@ -76,10 +76,9 @@ pub(crate) fn forest_plots(comparison: &Comparison) -> Vec<StripChart> {
 }
 
 /// Charts one metric's paired differences with their confidence intervals, one row per pair of
-/// arms. Returns `None` if no pair has a difference. As in the headlines, each row names the arm
-/// that resolves more first.
+/// arms. Returns `None` if no pair has a difference. The rows are in the order of the headlines, and
+/// as there, each row names the arm that resolves more first.
 fn forest_plot(comparison: &Comparison, metric: &str, title: &str) -> Option<StripChart> {
-    let same_arms = |one: &Pair, next: &Pair| one.a_arm == next.a_arm && one.b_arm == next.b_arm;
     let of_pair = |metrics: &[Pair]| {
         let of = |name: &str| metrics.iter().find(|pair| pair.metric == name);
         let (turned, pair) = (is_second_arm_better(of("resolved")?), of(metric)?);
@@ -94,7 +93,7 @@ fn forest_plot(comparison: &Comparison, metric: &str, title: &str) -> Option<Str
         })
     };
     let all: Vec<(String, f64, [f64; 2], bool)> =
-        comparison.pairs.chunk_by(same_arms).filter_map(of_pair).collect();
+        pairs_in_headline_order(&comparison.pairs).into_iter().filter_map(of_pair).collect();
     let most = all.iter().flat_map(|(.., ends, _)| *ends).map(f64::abs).reduce(f64::max)?;
     let axis = Axis::up_to(most);
     // Put zero in the middle of the axis.
@@ -103,6 +102,16 @@ fn forest_plot(comparison: &Comparison, metric: &str, title: &str) -> Option<Str
     let (below, above) = (axis.tick_values().skip(1), axis.tick_values());
     let mut values: Vec<f64> = below.map(|value| -value).chain(above).collect();
     values.sort_by(f64::total_cmp);
+    let is_doubtful = |(_, _, [lower, upper], strong): &(String, f64, [f64; 2], bool)| {
+        !strong && (*lower > 0.0 || *upper < 0.0)
+    };
+    let doubt = match all.iter().any(is_doubtful) {
+        true => {
+            " A gray interval that excludes 0 shows a difference in the graded trials that missing \
+             verdicts could hide."
+        }
+        false => "",
+    };
     let adjusted = match comparison.pairs.iter().map(|pair| pair.adjusted_for).max() {
         Some(count @ 2..) => format!(", adjusted for {count} pairs"),
         _ => String::new(),
@@ -112,7 +121,7 @@ fn forest_plot(comparison: &Comparison, metric: &str, title: &str) -> Option<Str
         title: title.to_owned(),
         caption: format!(
             "Paired difference in points on shared tasks, with 95% confidence intervals{adjusted}. An \
-             interval that includes 0 does not show a difference."
+             interval that includes 0 does not show a difference.{doubt}"
         ),
         ticks: values.into_iter().map(|value| tick(at(value), format_value(value))).collect(),
         zero: Some(50.0),
@@ -206,7 +215,10 @@ pub(crate) fn cost_chart(arms: &NumberedArms<'_>) -> Option<CostChart> {
             y_title: "resolved".to_owned(),
             x_ticks: axis.ticks(|value| format_dollar_tick(axis.step, value)),
             y_ticks: Axis::FRACTIONS.ticks_from_top(format_percent_tick),
-            lines: vec![PlotLine { class: "front".to_owned(), path: step_function_path(&front) }],
+            lines: vec![PlotLine {
+                class: "front".to_owned(),
+                path: step_function_path(&front, 100.0),
+            }],
             dots: dots.collect(),
         },
         legend: arms.iter().map(|(number, arm)| (*number, arm.name.clone())).collect(),
@@ -219,8 +231,8 @@ pub(crate) fn cost_chart(arms: &NumberedArms<'_>) -> Option<CostChart> {
 }
 
 /// Returns the SVG path of a step function. The function rises at each point and is level between
-/// the points and from the last point to the right edge.
-pub(crate) fn step_function_path(points: &[(f64, f64)]) -> String {
+/// the points and from the last point to `end`.
+pub(crate) fn step_function_path(points: &[(f64, f64)], end: f64) -> String {
     let Some((first, _)) = points.first() else { return String::new() };
     let mut path = format!("M {first} 100");
     let mut level = 100.0;
@@ -228,7 +240,7 @@ pub(crate) fn step_function_path(points: &[(f64, f64)]) -> String {
         path += &format!(" L {x} {level} L {x} {y}");
         level = *y;
     }
-    path + &format!(" L 100 {level}")
+    path + &format!(" L {end} {level}")
 }
 
 /// Formats a tick label in dollars, with as many decimals as the step requires, and at least two if

@@ -11,6 +11,7 @@ mod conversation;
 mod dashboard;
 mod divergence;
 mod figures;
+mod isolation;
 mod links;
 mod loading;
 mod matrix;

@@ -9,7 +9,7 @@ use minijinja::Error;
 use proctor_report::{
     ArmReport, Comparison, Curve, GroupSelection, GroupTable, Pair, Report, TaskReport,
     TrialResult, abbreviate_count, displayed_ks, ending_sentence, ending_words, findings,
-    format_dollars, group_tables, noise_rows, reason_words,
+    format_dollars, group_tables, noise_rows, pairs_in_headline_order, reason_words,
 };
 use proctor_types::{
     Arm, ArmId, Evidence, EvidenceClass, FailureReason, Integrity, RunRecord, TestGroup,
@@ -78,6 +78,8 @@ struct ReportContext<'a> {
     missing: String,
     /// Which arm is first. Empty if there are fewer than three arms.
     ranking: String,
+    /// Whether the usage of an arm under study is an estimate.
+    is_estimated: bool,
     scores: Vec<ScoreRow<'a>>,
     factors: Vec<FactorRow>,
     headlines: Vec<HeadlineRow>,
@@ -89,6 +91,8 @@ struct ReportContext<'a> {
     forests: Vec<StripChart>,
     pairs: Vec<PairRow<'a>>,
     cost: Option<CostChart>,
+    /// Why there is no chart of the cost.
+    no_cost: &'static str,
     per_resolved: Vec<StripChart>,
     budgets: Vec<BudgetChart>,
     tasks: Option<TaskChart>,
@@ -230,6 +234,7 @@ pub fn render_report(page: &ReportPage<'_>) -> Result<String, Error> {
         run_url: page.urls.map_or("", |urls| urls.run.as_str()),
         missing: missing_verdicts_text(report),
         ranking: ranking_text(report, page.comparison),
+        is_estimated: study.iter().any(|(_, arm)| arm.usage_estimated),
         scores: score_rows(&study),
         factors: factor_rows(report),
         headlines,
@@ -240,6 +245,10 @@ pub fn render_report(page: &ReportPage<'_>) -> Result<String, Error> {
         passed: passed_chart(&study),
         forests: page.comparison.map(forest_plots).unwrap_or_default(),
         pairs: pair_rows(page.comparison),
+        no_cost: match study.iter().all(|(_, arm)| arm.paid.cost_known) {
+            true => "No arm was billed for a model",
+            false => "The cost is unknown, because a model has no price",
+        },
         per_resolved: [cost_per_resolved_chart(&study), tokens_per_resolved_chart(&study)]
             .into_iter()
             .flatten()
@@ -343,6 +352,7 @@ fn arm_rows<'a>(
         .map(|&arm| {
             let (known, number) = (find_arm(&arm.arm), number(&arm.arm));
             let each = arm.per_resolved.unwrap_or_default();
+            let about = if arm.usage_estimated { "~" } else { "" };
             ArmRow {
                 number,
                 report: arm,
@@ -351,12 +361,12 @@ fn arm_rows<'a>(
                 has_steps: arm.are_steps_known(),
                 has_tokens: arm.are_token_counts_known(),
                 is_timed: arm.are_durations_known(),
-                cost_each: each
-                    .cost_usd
-                    .map_or_else(String::new, |cost| format_dollars(cost.value)),
-                tokens_each: each
-                    .tokens
-                    .map_or_else(String::new, |tokens| abbreviate_count(tokens.value)),
+                cost_each: each.cost_usd.map_or_else(String::new, |cost| {
+                    format!("{about}{}", format_dollars(cost.value))
+                }),
+                tokens_each: each.tokens.map_or_else(String::new, |tokens| {
+                    format!("{about}{}", abbreviate_count(tokens.value))
+                }),
                 on_front: on_front(number),
             }
         })
@@ -367,7 +377,8 @@ fn pair_rows(comparison: Option<&Comparison>) -> Vec<PairRow<'_>> {
     let Some(comparison) = comparison else { return Vec::new() };
     let mut last = None;
     let mut rows = Vec::new();
-    let pairs = comparison.pairs.iter().map(|pair| (pair, false));
+    let pairs = pairs_in_headline_order(&comparison.pairs).into_iter().flatten();
+    let pairs = pairs.map(|pair| (pair, false));
     for (pair, control) in pairs.chain(comparison.controls.iter().map(|pair| (pair, true))) {
         let arms = Some((&pair.a_arm, &pair.b_arm));
         let is_share = matches!(pair.metric.as_str(), "resolved" | "passed_rate");

@@ -108,6 +108,7 @@ pub(crate) fn headline_rows(
 
 /// Returns one row per arm under study: its score and its price.
 pub(crate) fn score_rows<'a>(study: &NumberedArms<'a>) -> Vec<ScoreRow<'a>> {
+    let about = |arm: &ArmReport| if arm.usage_estimated { "~" } else { "" };
     let row = |(number, arm): &(usize, &'a ArmReport)| ScoreRow {
         number: *number,
         name: &arm.name,
@@ -121,11 +122,11 @@ pub(crate) fn score_rows<'a>(study: &NumberedArms<'a>) -> Vec<ScoreRow<'a>> {
             format!("{:.1} to {:.1}", lower * 100.0, upper * 100.0)
         }),
         paid: match arm.paid.cost_known {
-            true => format_dollars(arm.paid.cost_usd),
+            true => format!("{}{}", about(arm), format_dollars(arm.paid.cost_usd)),
             false => "unknown".to_owned(),
         },
         paid_each: match arm.per_resolved.and_then(|each| each.cost_usd) {
-            Some(cost) => format_dollars(cost.value),
+            Some(cost) => format!("{}{}", about(arm), format_dollars(cost.value)),
             None => "-".to_owned(),
         },
     };

@@ -11,7 +11,10 @@ use proctor_report::{abbreviate_count, format_percent};
 use proctor_types::{escape_unprintable, sha256_hex};
 use serde::Serialize;
 
-use crate::html::figures::arm_color_class;
+use crate::html::{
+    figures::arm_color_class,
+    isolation::{breakable_name, isolate_names},
+};
 
 /// Includes files from `templates/` and pairs them with their names.
 macro_rules! files {
@@ -83,6 +86,12 @@ fn build_environment() -> Result<Environment<'static>, Error> {
     templates.add_filter("short", abbreviate_count);
     templates.add_filter("money", |dollars: f64| format!("${dollars:.4}"));
     templates.add_filter("fixed", |value: f64, digits: usize| format!("{value:.digits$}"));
+    templates.add_filter("isolate", |text: &str| Value::from_safe_string(isolate_names(text)));
+    templates.add_filter("breakable", |name: &str| Value::from_safe_string(breakable_name(name)));
+    templates.add_filter("pvalue", |p: f64| match p < 0.0001 {
+        true => "< 0.0001".to_owned(),
+        false => format!("{p:.4}"),
+    });
     templates.add_filter("digest", |text: String| text.chars().take(12).collect::<String>());
     templates.add_filter("words", |text: String| text.replace('_', " "));
     templates.add_filter("diffclass", |line: &str| match line.as_bytes() {

@@ -104,6 +104,24 @@ fn render_page(curves: &[Curve]) -> String {
     render_report(&page).unwrap()
 }
 
+/// Renders a page about these trials, with a comparison of the arms.
+fn render_trials(arms: &[Arm], trials: &[TrialResult]) -> String {
+    let comparison = compare(trials, Some(arms));
+    let mut report = build_report(trials.to_vec());
+    for (told, arm) in report.arms.iter_mut().zip(arms) {
+        told.add_plan_details(arm);
+    }
+    let page = ReportPage {
+        report: &report,
+        comparison: Some(&comparison),
+        trials,
+        runs: &[],
+        curves: &[],
+        addresses: None,
+    };
+    render_report(&page).unwrap()
+}
+
 fn parse_page(page: &str) -> Document<'_> {
     let body = page.strip_prefix("<!doctype html>\n").unwrap();
     Document::parse_with_options(body, ParsingOptions::default()).unwrap()
@@ -146,7 +164,9 @@ fn report_page_starts_with_answer() {
     assert_eq!(first.attribute("id"), Some("answer"));
     let claims: Vec<String> = find_by_class(first, "claim").into_iter().map(node_text).collect();
     let lead: Vec<String> = find_by_class(first, "lead").into_iter().map(node_text).collect();
-    assert_eq!(lead, ["b is first: it resolves 75.0%, clearly more than a, c."]);
+    let ranking = "b is first: it resolves 75.0%, clearly more than a, c. The arms' limits differ: steps \
+                   30 (a, b), 8 (c). Within 8 steps, a resolves 0%, b 0%, c 0%.";
+    assert_eq!(lead, [ranking]);
     let scores = table_rows(find_by_class(first, "scores")[0]);
     let names: Vec<&str> = scores.iter().map(|row| row[0].as_str()).collect();
     assert_eq!(names, ["1 a", "2 b", "3 c"], "no controls");
@@ -211,6 +231,44 @@ fn differing_settings_are_listed_next_to_the_answer() {
 }
 
 #[test]
+fn unknown_and_estimated_costs_are_marked() {
+    let arms = ["a", "b"].map(arm);
+    let with = |change: fn(&mut Spending)| {
+        let mut trials = Vec::new();
+        for task in 0..2 {
+            trials.extend(arms.iter().map(|arm| trial(arm, task, Some(true), 0.10)));
+        }
+        for one in &mut trials {
+            change(&mut one.outcome.as_mut().unwrap().spent);
+        }
+        render_trials(&arms, &trials)
+    };
+    let unknown = with(|spent| spent.unpriced = true);
+    assert!(unknown.contains("The cost is unknown, because a model has no price, so there is"));
+    assert!(!unknown.contains("No arm was billed"));
+    let estimated = with(|spent| spent.estimated = true);
+    let tree = parse_page(&estimated);
+    let scores = table_rows(find_by_class(find_by_id(&tree, "answer"), "scores")[0]);
+    assert_eq!(scores[0][3..], ["~$0.20", "~$0.10"]);
+}
+
+#[test]
+fn right_to_left_arm_names_are_isolated_in_sentences() {
+    let arms = ["a", "שלום"].map(arm);
+    let mut trials = Vec::new();
+    for task in 0..TASKS {
+        trials.push(trial(&arms[0], task, Some(task < 5), 0.10));
+        trials.push(trial(&arms[1], task, Some(task < 15), 0.10));
+    }
+    let page = render_trials(&arms, &trials);
+    let tree = parse_page(&page);
+    let claim = find_by_class(tree.root(), "claim")[0];
+    let isolated = claim.children().find(|node| node.has_tag_name("bdi")).map(node_text);
+    assert_eq!(isolated.as_deref(), Some("שלום"));
+    assert!(node_text(claim).starts_with("שלום resolves 50.0 points more than a "));
+}
+
+#[test]
 fn controls_are_listed_separately() {
     let page = render_page(&[]);
     let tree = parse_page(&page);
@@ -237,9 +295,9 @@ fn forest_plot_lists_better_arm_first() {
     let tree = parse_page(&page);
     let plot = find_by_id(&tree, "plot-forest-resolved");
     let names: Vec<String> = find_by_class(plot, "name").into_iter().map(node_text).collect();
-    assert_eq!(names, ["b minus a", "a minus c", "b minus c"]);
+    assert_eq!(names, ["b minus c", "b minus a", "a minus c"], "the order of the headlines");
     let values: Vec<String> = find_by_class(plot, "value").into_iter().map(node_text).collect();
-    assert!(values[0].starts_with("+50.0") && values[2].starts_with("+57.9"), "{values:?}");
+    assert!(values[0].starts_with("+57.9") && values[1].starts_with("+50.0"), "{values:?}");
     // Each row has a point between the ends of its interval. Only one interval includes 0.
     let percent = |node: &Node<'_, '_>, of: &str| -> f64 {
         node.attribute(of).unwrap().strip_suffix('%').unwrap().parse().unwrap()
@@ -341,8 +399,10 @@ fn budget_curves_cover_usage_and_graded_snapshots() {
     let figure = figure.unwrap();
     assert_eq!(find_by_class(figure, "line").len(), 3, "a line for each arm");
     let table = figure.descendants().find(|node| node.has_tag_name("table")).unwrap();
-    let last = table_rows(table).pop().unwrap();
-    assert_eq!(last[1..], ["25.0%", "75.0%", "20.0%"]);
+    // The curve of `c` ends at its limit of 8 steps, which has a row of its own.
+    let rows = table_rows(table);
+    assert_eq!(rows[0], ["8", "0%", "0%", "0%"]);
+    assert_eq!(rows.last().unwrap()[1..], ["25.0%", "75.0%", "-"]);
     let figure =
         find_by_id(&tree, "plot-curve-1").ancestors().find(|node| node.has_tag_name("figure"));
     let figure = figure.unwrap();
