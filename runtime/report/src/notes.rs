@@ -313,7 +313,7 @@ fn leading_notes(report: &Report) -> Vec<FindingNote> {
             arm.trials - arm.graded,
             count_with_noun(arm.trials, "trial"),
             if arm.trials == 1 { "has" } else { "have" },
-            report.missing_verdict_reasons_of(&arm.arm).unwrap_or_default(),
+            report.missing_verdict_reasons_for(&arm.arm).unwrap_or_default(),
             format_percent(arm.resolved_bounds.lower),
             format_percent(arm.resolved_bounds.upper),
         );

@@ -117,7 +117,7 @@ fn render_trials(arms: &[Arm], trials: &[TrialResult]) -> String {
         trials,
         runs: &[],
         curves: &[],
-        addresses: None,
+        urls: None,
     };
     render_report(&page).unwrap()
 }
