@@ -53,6 +53,13 @@ pub fn read_step_text(index: &JournalIndex, number: u64) -> String {
     if calls.is_empty() { step.message } else { calls.join("\n") }
 }
 
+/// Returns a step's changes to the work directory as a diff. `None` if there is no snapshot, or if a
+/// tree cannot be read.
+pub fn read_step_diff(index: &JournalIndex, blobs: &Blobs, number: u64) -> Option<String> {
+    let [before, after, _] = index.trees_around_step(number)?;
+    diff_trees(blobs, before, after).ok()
+}
+
 fn add_event(step: &mut Step, event: Event) {
     match event {
         Event::ModelAnswered { answer } => {

@@ -10,14 +10,17 @@ mod comparison;
 mod conversation;
 mod dashboard;
 mod divergence;
+mod excerpt;
 mod figures;
 mod links;
 mod loading;
 mod matrix;
 mod plot;
 mod report;
+mod result_difference;
 mod run_summary;
 mod search;
+mod sentence;
 mod side_by_side;
 mod side_requests;
 mod step_row;
@@ -39,6 +42,7 @@ pub use matrix::{
     Filter, FilterOptions, Matrix, MatrixCell, MatrixRow, Overview, PageLinks, render_matrix,
 };
 pub use report::{NamedRun, ReportAddresses, ReportPage, render_report};
+pub use result_difference::ComparedResult;
 pub use run_summary::RunSummary;
 pub use search::{Hit, SearchResults, render_search};
 pub use side_by_side::{TrialChoice, TrialColumn, render_side_by_side_page};

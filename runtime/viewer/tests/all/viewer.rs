@@ -6,10 +6,10 @@ use std::collections::HashMap;
 
 use proctor_report::{build_report, compare};
 use proctor_viewer::html::{
-    ASSETS, ArmScore, Call, ChartLimit, ChartLimitKind, Dashboard, DashboardRun, EgressRequest,
-    EndpointRequest, Entry, Filter, FilterOptions, Folder, Hit, Links, Matrix, MatrixCell,
-    MatrixRow, OpenedFile, Overview, PageLinks, RunSummary, SearchResults, ShownLabel, SideRequest,
-    Step, StepRow, TestLine, Trial, TrialChoice, TrialColumn, TrialName, join_pieces,
+    ASSETS, ArmScore, Call, ChartLimit, ChartLimitKind, ComparedResult, Dashboard, DashboardRun,
+    EgressRequest, EndpointRequest, Entry, Filter, FilterOptions, Folder, Hit, Links, Matrix,
+    MatrixCell, MatrixRow, OpenedFile, Overview, PageLinks, RunSummary, SearchResults, ShownLabel,
+    SideRequest, Step, StepRow, TestLine, Trial, TrialChoice, TrialColumn, TrialName, join_pieces,
     render_comparison, render_dashboard, render_matrix, render_search, render_side_by_side_page,
     render_step, render_trial,
 };
@@ -180,9 +180,19 @@ fn render_all_pages() -> Vec<String> {
         at: Some(whole.clone()),
         saw: Some(whole.clone()),
         step_texts: HashMap::from([(1, text.clone()), (2, text.clone())]),
+        result: ComparedResult {
+            failed_tests: Some(vec![text.clone()]),
+            patch: Some(vec![(text.clone(), text.clone())]),
+            different_edit: Some(2),
+        },
     };
     let other = TrialColumn {
         steps: vec![StepRow { action_hash: 5, ..told.steps[1].clone() }],
+        result: ComparedResult {
+            failed_tests: Some(vec![]),
+            patch: Some(vec![]),
+            different_edit: None,
+        },
         ..side.clone()
     };
     let choice = TrialChoice { value: text.clone(), name: name.clone(), shown: true };
