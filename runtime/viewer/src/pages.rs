@@ -136,7 +136,8 @@ impl Pages {
             ["compare", run] => match self.find_run(run) {
                 Some(run) => {
                     let run_page = self.run_page_address(run.number, AddressForm::ServerPath);
-                    Some(comparison_page(run, &Links { run_page: &run_page, ..links })?)
+                    let links = Links { run_page: &run_page, run: run.number, ..links };
+                    Some(comparison_page(run, &links)?)
                 }
                 None => None,
             },
@@ -159,7 +160,13 @@ impl Pages {
                 );
                 let run_page = self.run_page_address(shown.number, AddressForm::ServerPath);
                 let trial = readable_address(shown.number, &found);
-                let links = Links { here: &here, run_page: &run_page, trial: &trial, ..links };
+                let links = Links {
+                    here: &here,
+                    run_page: &run_page,
+                    run: shown.number,
+                    trial: &trial,
+                    ..links
+                };
                 match rest {
                     [] => {
                         let has_several = self.trial_count(task) > 1;
@@ -204,7 +211,8 @@ impl Pages {
             return Ok(html::render_loading_page(&run.name, read, run.planned_count(), links)?);
         }
         let page = overview(&self.runs, run, filter_from_query(query), form, &run_page)?;
-        Ok(html::render_matrix(&page, &Links { run_page: &run_page, ..*links })?)
+        let links = Links { run_page: &run_page, run: run.number, ..*links };
+        Ok(html::render_matrix(&page, &links)?)
     }
 
     fn find_trial(
@@ -232,7 +240,7 @@ impl Pages {
         };
         let here = format!("{}{}", links.root, form.side_by_side_address(run.number, task));
         let run_page = self.run_page_address(run.number, form);
-        let links = Links { here: &here, run_page: &run_page, ..*links };
+        let links = Links { here: &here, run_page: &run_page, run: run.number, ..*links };
         Ok(Some(html::render_side_by_side_page(task, &sides, &choices, &links)?))
     }
 
