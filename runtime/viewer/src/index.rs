@@ -19,7 +19,10 @@ use proctor_types::{ModelResponse, RequestClass, UrlDecision, Usage};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::tool_calls::{agent_text, arguments_text, summarize_call};
+use super::{
+    response_text::said_text,
+    tool_calls::{agent_text, arguments_text, summarize_call},
+};
 use crate::html::{SideRequest, StepRow};
 
 /// Maximum number of tree entries that are compared to count a trial's changed paths: fifty edits
@@ -360,7 +363,7 @@ impl ServedRequest {
     fn into_side_request(self, step: u64) -> Option<SideRequest> {
         let response_text = self.answer.map(|answer| match answer.tool_calls.first() {
             Some(call) if answer.content.is_empty() => summarize_call(&call.name, &call.arguments),
-            _ => summarize_call("", &answer.content),
+            _ => summarize_call("", &said_text(&answer)),
         });
         (self.class == RequestClass::Side).then(|| SideRequest {
             step,
@@ -464,13 +467,13 @@ fn add_response(row: &mut StepRow, response: &ModelResponse) {
         .iter()
         .map(|call| (call.name.as_str(), call.arguments.as_str()))
         .collect();
-    row.action_hash =
-        if calls.is_empty() { hash_value(&response.content) } else { hash_value(&calls) };
+    let said = said_text(response);
+    row.action_hash = if calls.is_empty() { hash_value(&said) } else { hash_value(&calls) };
     row.tests = response.tool_calls.iter().any(|call| {
         serde_json::from_str(&call.arguments)
             .is_ok_and(|arguments: Value| runs_tests(&arguments).unwrap_or(false))
     });
     if row.did.is_empty() {
-        row.did.push(summarize_call("", &response.content));
+        row.did.push(summarize_call("", &said));
     }
 }

@@ -13,6 +13,7 @@ mod overview;
 mod pages;
 mod read;
 mod report_page;
+mod response_text;
 mod results;
 mod search;
 mod server;

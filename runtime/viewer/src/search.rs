@@ -12,7 +12,7 @@ use std::{
 };
 
 use proctor_record::{EventLine, EventReader, RunDir, parallel_map};
-use proctor_types::{Event, Message, escape_unprintable_line};
+use proctor_types::{Event, Message, ModelResponse, escape_unprintable_line};
 use regex::{Regex, RegexBuilder, bytes};
 
 use super::{
@@ -20,7 +20,8 @@ use super::{
     address::{AddressForm, Query, percent_encode},
     pages::trial_name,
     planned_trials,
-    tool_calls::{format_arguments, model_reasoning},
+    response_text::{model_reasoning, model_refusal, other_fields},
+    tool_calls::format_arguments,
     viewed_run::ViewedRun,
 };
 use crate::{
@@ -385,6 +386,7 @@ fn event_texts(line: &EventLine) -> Vec<(String, String)> {
         "model_asked",
         "model_answered",
         "grace_answered",
+        "request_served",
         "model_attempted",
         "tool_called",
         "tool_returned",
@@ -407,18 +409,10 @@ fn event_texts(line: &EventLine) -> Vec<(String, String)> {
                 Message::Assistant { .. } | Message::Tool { .. } => None,
             })
             .collect(),
-        Event::ModelAnswered { answer } | Event::GraceAnswered { answer } => {
-            let mut all = vec![
-                ("reasoning".to_owned(), model_reasoning(&answer.extra)),
-                ("message".to_owned(), answer.content),
-            ];
-            let calls = answer.tool_calls.into_iter();
-            all.extend(
-                calls.map(|call| {
-                    (format!("call of {}", call.name), format_arguments(&call.arguments))
-                }),
-            );
-            all
+        Event::ModelAnswered { answer } => response_texts(answer, ""),
+        Event::GraceAnswered { answer } => response_texts(answer, "after the limit: "),
+        Event::RequestServed { answer: Some(answer), .. } => {
+            response_texts(*answer, "side request: ")
         }
         Event::ToolCalled { name, arguments, .. } => {
             vec![(format!("call of {name}"), format_arguments(&arguments.to_string()))]
@@ -433,6 +427,25 @@ fn event_texts(line: &EventLine) -> Vec<(String, String)> {
         Event::TryFailed { fault, .. } => vec![("fault".to_owned(), fault.to_string())],
         _ => Vec::new(),
     }
+}
+
+/// Returns the texts of a response, each with a label that begins with `prefix`.
+fn response_texts(response: ModelResponse, prefix: &str) -> Vec<(String, String)> {
+    let mut all = vec![
+        ("reasoning".to_owned(), model_reasoning(&response.extra)),
+        ("refusal".to_owned(), model_refusal(&response.extra)),
+    ];
+    all.extend(
+        other_fields(&response.extra)
+            .into_iter()
+            .map(|(name, text)| (format!("field {name}"), text)),
+    );
+    all.push(("message".to_owned(), response.content));
+    let calls = response.tool_calls.into_iter();
+    all.extend(
+        calls.map(|call| (format!("call of {}", call.name), format_arguments(&call.arguments))),
+    );
+    all.into_iter().map(|(label, text)| (format!("{prefix}{label}"), text)).collect()
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use proctor_types::Event;
 
 use super::{
     JournalIndex,
-    tool_calls::{agent_text, arguments_text, format_arguments, model_reasoning},
+    response_text::{join_texts, model_reasoning, model_refusal, other_fields, said_text},
+    tool_calls::{agent_text, arguments_text, format_arguments, summarize_call},
 };
 use crate::html::{Call, EgressRequest, EndpointRequest, Step};
 
@@ -50,7 +51,7 @@ pub fn read_step_text(index: &JournalIndex, number: u64) -> String {
     }
     let calls: Vec<String> =
         step.calls.iter().map(|call| format!("{}: {}", call.name, call.arguments)).collect();
-    if calls.is_empty() { step.message } else { calls.join("\n") }
+    if calls.is_empty() { join_texts(&step.message, &step.refusal) } else { calls.join("\n") }
 }
 
 /// Returns a step's changes to the work directory as a diff. `None` if there is no snapshot, or if a
@@ -64,6 +65,10 @@ fn add_event(step: &mut Step, event: Event) {
     match event {
         Event::ModelAnswered { answer } => {
             step.reasoning = model_reasoning(&answer.extra);
+            step.refusal = model_refusal(&answer.extra);
+            step.other_fields = other_fields(&answer.extra);
+            step.is_refused = answer.refused;
+            step.finish_reason = answer.finish_reason.unwrap_or_default();
             let calls = answer.tool_calls.into_iter();
             let call = |call: proctor_types::ToolCall| Call {
                 id: call.id,
@@ -73,6 +78,13 @@ fn add_event(step: &mut Step, event: Event) {
             };
             step.calls = calls.map(call).collect();
             step.message = answer.content;
+        }
+        Event::GraceAnswered { answer } => {
+            let calls = answer.tool_calls.iter();
+            let calls = calls.map(|call| summarize_call(&call.name, &call.arguments));
+            let texts = [said_text(&answer)].into_iter().chain(calls);
+            let texts: Vec<String> = texts.filter(|text| !text.is_empty()).collect();
+            step.grace_response = texts.join("\n");
         }
         Event::ToolCalled { call_id, name, arguments } => {
             let arguments = format_arguments(&arguments.to_string());

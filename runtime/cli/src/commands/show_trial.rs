@@ -342,6 +342,13 @@ fn format_step(step: &Step, name: &str) -> String {
     }
     part("reasoning", &step.reasoning);
     part("message", &step.message);
+    part("refusal", &step.refusal);
+    if step.is_refused && step.refusal.is_empty() {
+        part("refused", &format!("finish reason: {}", step.finish_reason));
+    }
+    for (name, text) in &step.other_fields {
+        part(&format!("field {name} of the response"), text);
+    }
     for call in &step.calls {
         part(&format!("call: {}", call.name), &call.arguments);
         let status =
@@ -357,6 +364,7 @@ fn format_step(step: &Step, name: &str) -> String {
             if output.is_empty() { "(empty)" } else { output },
         );
     }
+    part("response after the limit", &step.grace_response);
     for url in &step.urls {
         part("egress", &format!("{} {}: {} {}", url.method, url.url, url.decision, url.why));
     }

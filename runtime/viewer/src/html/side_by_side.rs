@@ -15,7 +15,7 @@ use super::{
     sentence::Sentence,
     templates::render_template,
 };
-use crate::address::percent_encode;
+use crate::{address::percent_encode, response_text::join_texts};
 
 /// Maximum number of links to pairs of arms.
 const MAX_PAIRS: usize = 15;
@@ -268,8 +268,9 @@ fn marked_calls(sides: &[&TrialColumn]) -> Vec<Vec<Option<MarkedText>>> {
 
 /// Marks where the trials' messages differ. A trial that had ended has an empty message.
 fn marked_messages(sides: &[&TrialColumn]) -> Vec<MarkedText> {
-    let given: Vec<&str> =
-        sides.iter().filter_map(|side| Some(side.at.as_ref()?.message.as_str())).collect();
+    let text = |step: &Step| join_texts(&step.message, &step.refusal);
+    let given: Vec<String> = sides.iter().filter_map(|side| side.at.as_ref()).map(text).collect();
+    let given: Vec<&str> = given.iter().map(String::as_str).collect();
     let mut marked = mark_differences(&given).into_iter();
     let of_side = |side: &&TrialColumn| side.at.as_ref().and_then(|_| marked.next());
     sides.iter().map(of_side).map(Option::unwrap_or_default).collect()

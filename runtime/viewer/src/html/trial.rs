@@ -25,6 +25,16 @@ pub struct Step {
     pub statement: String,
     pub message: String,
     pub reasoning: String,
+    /// The model's refusal, if the endpoint returned it apart from the message.
+    pub refusal: String,
+    /// Whether the model refused, or a filter removed its response.
+    pub is_refused: bool,
+    /// The finish reason as the endpoint reported it. Empty if it did not.
+    pub finish_reason: String,
+    /// The names and texts of other fields of the response.
+    pub other_fields: Vec<(String, String)>,
+    /// The response that the model returned after a limit was reached. Its calls are not run.
+    pub grace_response: String,
     pub calls: Vec<Call>,
     pub urls: Vec<EgressRequest>,
     /// Notes about failed requests, interruptions and limits that were reached.

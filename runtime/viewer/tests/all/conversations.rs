@@ -2,9 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
-use proctor_record::Journal;
+use proctor_record::{Blobs, Journal};
 use proctor_types::{Event, ModelResponse, ToolCall, Usage};
-use proctor_viewer::JournalIndex;
+use proctor_viewer::{JournalIndex, html, html::Links, html::TrialName, read_step};
 use serde_json::{Value, json};
 
 fn served(number: u64, class: &str, conversation: Value) -> Event {
@@ -124,4 +124,43 @@ fn texts_of_the_agent_are_indexed_with_their_step() {
         (1, noted(json!({ "agent_showed": { "thought": "I think" } }))),
     ]);
     assert_eq!(index.agent_logs, [(0, "starting".to_owned()), (1, "I think".to_owned())]);
+}
+
+#[test]
+fn refusal_is_shown_like_a_message() {
+    let refused = |refusal: &str, finish_reason: &str| {
+        let Event::ModelAnswered { answer } = answered() else { unreachable!() };
+        let extra = if refusal.is_empty() { json!({}) } else { json!({ "refusal": refusal }) };
+        Event::ModelAnswered {
+            answer: ModelResponse {
+                content: String::new(),
+                extra: extra.as_object().unwrap().clone(),
+                refused: true,
+                finish_reason: Some(finish_reason.to_owned()),
+                ..answer
+            },
+        }
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trajectory.jsonl");
+    let mut journal = Journal::create(&path, 1).unwrap();
+    for (step, refusal, finish_reason) in [
+        (1, "I won't do this.", "stop"),
+        (2, "I can't do this.", "stop"),
+        (3, "", "content_filter"),
+    ] {
+        journal.append(step, refused(refusal, finish_reason)).unwrap();
+    }
+    let index = JournalIndex::from_journal(&path).unwrap();
+    assert_eq!(index.rows[0].did, ["I won't do this."]);
+    assert_ne!(index.rows[0].action_hash, index.rows[1].action_hash);
+    let blobs = Blobs::new(folder.path().join("blobs"));
+    for (step, text) in
+        [(1, "I won&#x27;t do this."), (3, "a filter removed its response: <bdi>content_filter")]
+    {
+        let step = read_step(&index, &blobs, step).unwrap();
+        let page =
+            html::render_step(&step, &TrialName::default(), &index.rows, &Links::default(), false);
+        assert!(page.as_ref().unwrap().contains(text), "{text}: {page:?}");
+    }
 }

@@ -75,6 +75,11 @@ fn render_all_pages() -> Vec<String> {
         statement: text.clone(),
         message: text.clone(),
         reasoning: text.clone(),
+        refusal: text.clone(),
+        is_refused: true,
+        finish_reason: text.clone(),
+        other_fields: vec![(text.clone(), text.clone())],
+        grace_response: text.clone(),
         calls: vec![Call {
             name: text.clone(),
             arguments: text.clone(),
