@@ -11,7 +11,7 @@ use std::{
 };
 
 use memchr::memmem;
-use proctor_forensics::runs_tests;
+use proctor_forensics::{has_run_tests, runs_tests};
 use proctor_record::{
     BadLine, Blobs, EventLine, EventReader, PatchPolicy, RecordError, Tree, collect_patch,
 };
@@ -321,6 +321,11 @@ impl ToolResult {
 }
 
 #[derive(Deserialize)]
+struct ToolOutput {
+    shown: String,
+}
+
+#[derive(Deserialize)]
 struct SnapshotCounts {
     changed: u64,
     removed: u64,
@@ -422,6 +427,13 @@ fn add_event(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
                 ToolResult::parse_line(line)?;
             row.tool_seconds += seconds;
             row.failed |= malformed || exit_status.is_some_and(|status| status != 0);
+            if row.tests {
+                let ToolOutput { shown } = line.parse_fields()?;
+                let ran = has_run_tests(&shown).unwrap_or(None);
+                // One output that shows tests is enough, whatever the other ones show.
+                row.ran_tests =
+                    if row.ran_tests == Some(true) { Some(true) } else { ran.or(row.ran_tests) };
+            }
             row.result_hash = hash_value(&(row.result_hash, seen));
         }
         "snapshot_taken" => {
@@ -444,6 +456,7 @@ fn add_event(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
             // These calls run again after the interruption, so discard their results.
             if whole_steps < row.number {
                 (row.tool_seconds, row.failed, row.result_hash) = (0.0, false, 0);
+                row.ran_tests = None;
             }
         }
         _ => {}

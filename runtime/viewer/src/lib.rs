@@ -20,6 +20,7 @@ mod server;
 mod side_by_side;
 mod static_pages;
 mod steps;
+mod test_error;
 #[cfg(test)]
 mod test_run;
 mod tool_calls;

@@ -1,6 +1,6 @@
 //! Maps addresses to the pages of a viewer.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use proctor_record::{RecordError, RunDir};
 use proctor_report::{TrialResult, read_trial_result};
@@ -13,19 +13,22 @@ use super::{
     read_labels, read_patch, read_step, read_trial, reference_patch,
     report_page::{comparison_page, report_page},
     results::PRELOAD_PATIENCE,
-    search::{readable_address, search, search_address_for_test},
+    search::{find_mentioned_tests, readable_address, search, search_address_for_test},
     side_by_side::load_side_by_side,
     viewed_run::{UnreadableRun, ViewedRun, run_name},
     workspace::load_workspace,
 };
 use crate::{
     ViewError,
-    html::{self, ASSETS, Links, Trial, TrialName, join_pieces},
+    html::{self, ASSETS, Links, TestLine, Trial, TrialName, join_pieces},
 };
 
 const HTML_MEDIA_TYPE: &str = "text/html; charset=utf-8";
 /// Bytes that come from a sandbox or an endpoint are only served as plain text.
 const TEXT_MEDIA_TYPE: &str = "text/plain; charset=utf-8";
+
+/// Maximum number of failed tests that a trial's page links to their mentions in the steps.
+const MAX_LINKED_TESTS: usize = 200;
 
 /// The runs that a viewer shows.
 pub struct Pages {
@@ -269,7 +272,7 @@ pub(super) fn trial_name(planned_trial: &PlannedTrial<'_>) -> TrialName {
     }
 }
 
-/// Reads a trial, adds the links that its page shows, and returns whether the trial is running.
+/// Reads a trial, and returns whether it is running.
 pub(super) fn load_trial(
     viewed_run: &ViewedRun,
     planned_trial: PlannedTrial<'_>,
@@ -279,11 +282,27 @@ pub(super) fn load_trial(
     // Check this before the files. If no process is working on the run, they are final.
     let is_in_progress = run.is_in_progress();
     let result = read_trial_result(&run, &planned_trial);
-    let mut trial = read_trial(&run, &viewed_run.name, planned_trial, &result, index)?;
-    for test in trial.tests.iter_mut().filter(|test| !test.passed) {
-        test.speaks = search_address_for_test(viewed_run.number, &planned_trial, &test.id);
-    }
+    let trial = read_trial(&run, &viewed_run.name, planned_trial, &result, index)?;
     Ok((trial, is_in_progress && is_running(&result)))
+}
+
+/// Adds links that search for the failed tests in the trial's steps, where there is something to
+/// find.
+fn link_failed_tests(
+    trial: &mut Trial,
+    viewed_run: &ViewedRun,
+    planned_trial: &PlannedTrial<'_>,
+    journal: &Path,
+) {
+    let mut failed: Vec<&mut TestLine> =
+        trial.tests.iter_mut().filter(|test| !test.passed).take(MAX_LINKED_TESTS).collect();
+    let names: Vec<&str> = failed.iter().map(|test| test.id.as_str()).collect();
+    let found = find_mentioned_tests(journal, &names);
+    for (index, test) in failed.iter_mut().enumerate() {
+        if found.as_ref().is_none_or(|found| found[index]) {
+            test.speaks = search_address_for_test(viewed_run.number, planned_trial, &test.id);
+        }
+    }
 }
 
 fn is_running(result: &TrialResult) -> bool {
@@ -300,6 +319,8 @@ fn trial_page(
     let run = RunDir::open_read_only(&viewed_run.path)?;
     let index = viewed_run.current_index(&planned_trial)?;
     let (mut told, live) = load_trial(viewed_run, planned_trial, index.as_deref())?;
+    let journal = run.trial_dir(&planned_trial.id()).trajectory_path();
+    link_failed_tests(&mut told, viewed_run, &planned_trial, &journal);
     if has_several_trials {
         let task = planned_trial.task.task.id.as_str();
         told.beside = AddressForm::ServerPath.side_by_side_address(viewed_run.number, task);
@@ -350,7 +371,7 @@ fn blob_page(
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, path::Path};
+    use std::fs;
 
     use super::*;
     use crate::test_run::{finish_trial, start_trial, write_plan};

@@ -5,7 +5,11 @@ use proctor_record::{RunDir, TrialDir};
 use proctor_report::{Report, TrialResult};
 use proctor_types::{RunTask, Spending, TestGroup, Verdict};
 
-use super::{JournalIndex, PlannedTrial, log::TestLog};
+use super::{
+    JournalIndex, PlannedTrial,
+    log::TestLog,
+    test_error::{grading_summary, most_frequent_error},
+};
 use crate::{
     ViewError,
     html::{ChartLimit, ChartLimitKind, ShownLabel, StepRow, TestLine, Trial},
@@ -68,6 +72,8 @@ pub fn read_trial(
     if let Some(verdict) = verdict.filter(|verdict| !verdict.resolved) {
         why.extend(verdict.policies.iter().map(|(name, one)| format!("{name}: {}", one.why)));
     }
+    let tests =
+        verdict.map(|verdict| test_lines(verdict, &read_log_tail(&dir))).unwrap_or_default();
     Ok(Trial {
         labels: read_labels(run, planned_trial, None),
         run: name.to_owned(),
@@ -103,7 +109,9 @@ pub fn read_trial(
         limits: format_limits(planned_trial),
         chart_limits: chart_limits(planned_trial),
         beside: String::new(),
-        tests: verdict.map(|verdict| test_lines(verdict, &read_log_tail(&dir))).unwrap_or_default(),
+        grading: verdict.map(grading_summary).unwrap_or_default(),
+        error: most_frequent_error(&tests),
+        tests,
         has_patch: result.patch_bytes.is_some(),
         damage,
         agent_logs: index.map(|index| index.agent_logs.clone()).unwrap_or_default(),

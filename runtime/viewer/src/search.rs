@@ -5,7 +5,7 @@
 use std::{
     cmp::Reverse,
     collections::BTreeSet,
-    fs::File,
+    fs::{self, File},
     io::{self, Read as _},
     path::{Path, PathBuf},
     time::{Duration, Instant},
@@ -13,7 +13,7 @@ use std::{
 
 use proctor_record::{EventLine, EventReader, RunDir, parallel_map};
 use proctor_types::{Event, Message, ModelResponse, escape_unprintable_line};
-use regex::{Regex, RegexBuilder, bytes};
+use regex::{Regex, RegexBuilder, RegexSetBuilder, bytes};
 
 use super::{
     PlannedTrial,
@@ -35,6 +35,8 @@ const MAX_HITS: usize = 200;
 const CONTEXT_CHARS: usize = 90;
 /// Maximum number of characters shown of a match.
 const MAX_MATCH_CHARS: usize = 200;
+/// Maximum length of a journal in which a trial's page looks for the names of failed tests, in bytes.
+const MAX_MENTION_BYTES: u64 = 4 << 20;
 /// Maximum number of words of the text that a line is checked for before it is parsed.
 const MAX_REQUIRED_WORDS: usize = 4;
 /// How many of the latest matches are checked for duplicates.
@@ -62,8 +64,7 @@ impl Pattern {
     /// Compiles a regular expression, or a text. Pages show line breaks as spaces, so white space in
     /// a text matches any white space.
     fn compile(text: &str, is_pattern: bool) -> Result<Self, regex::Error> {
-        let words: Vec<String> = text.split_whitespace().map(regex::escape).collect();
-        let plain = words.join(r"\s+");
+        let plain = text_pattern(text);
         let source = if is_pattern { text } else { &plain };
         let regex = RegexBuilder::new(source)
             .case_insensitive(true)
@@ -119,6 +120,12 @@ impl Pattern {
         let first = all.next()?.range();
         Some((first, all.count()))
     }
+}
+
+/// Returns the regular expression that finds a text.
+fn text_pattern(text: &str) -> String {
+    let words: Vec<String> = text.split_whitespace().map(regex::escape).collect();
+    words.join(r"\s+")
 }
 
 /// Returns words of a text that a journal contains exactly as pages show them, the longest first.
@@ -342,13 +349,33 @@ pub fn readable_address(run: usize, planned_trial: &PlannedTrial<'_>) -> String 
 
 /// Returns the address of a search for a test's name within a trial.
 pub fn search_address_for_test(run: usize, planned_trial: &PlannedTrial<'_>, test: &str) -> String {
-    let name = test.rsplit("::").next().unwrap_or(test);
-    let bare = name.split('[').next().unwrap_or(name);
     format!(
         "search?q={}&trial={}",
-        percent_encode(bare),
+        percent_encode(bare_test_name(test)),
         percent_encode(&readable_address(run, planned_trial))
     )
+}
+
+/// Returns a test's name without its file and parameters.
+fn bare_test_name(test: &str) -> &str {
+    let name = test.rsplit("::").next().unwrap_or(test);
+    name.split('[').next().unwrap_or(name)
+}
+
+/// Returns, for each test, whether a search for its name in a journal has a match. Returns `None`
+/// if the journal is too long to look for every test.
+pub fn find_mentioned_tests(journal: &Path, tests: &[&str]) -> Option<Vec<bool>> {
+    let is_short = fs::metadata(journal).is_ok_and(|file| file.len() <= MAX_MENTION_BYTES);
+    let patterns = tests.iter().map(|test| text_pattern(bare_test_name(test)));
+    let names = RegexSetBuilder::new(patterns).case_insensitive(true).build().ok();
+    let names = names.filter(|_| is_short)?;
+    let mut found = vec![false; tests.len()];
+    for line in EventReader::open(journal).ok()?.flatten() {
+        for (_, text) in event_texts(&line) {
+            names.matches(&text).into_iter().for_each(|index| found[index] = true);
+        }
+    }
+    Some(found)
 }
 
 fn build_hit(
@@ -450,8 +477,6 @@ fn response_texts(response: ModelResponse, prefix: &str) -> Vec<(String, String)
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
     use crate::test_run::{start_trial, write_plan};
 
@@ -581,6 +606,20 @@ mod tests {
             assert_eq!((found.of, found.matching), (trials, matching), "{query}");
             assert_eq!(found.hits.len(), matching, "{query}");
         }
+    }
+
+    #[test]
+    fn only_tests_that_the_steps_mention_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run");
+        let plan = write_plan(&path, &["a"], 1, 1);
+        let (_, dir, mut journal) = start_trial(&path, &plan.tasks[0], &plan.arms[0]);
+        record_outputs(&mut journal, ["FAILED t.py::test_one[2] - assert".to_owned()].into_iter());
+        drop(journal);
+        let find = |tests: &[&str]| find_mentioned_tests(&dir.trajectory_path(), tests);
+        assert_eq!(find(&["t.py::test_one[1]", "t.py::test_two"]), Some(vec![true, false]));
+        assert_eq!(find(&[]), Some(vec![]));
+        assert_eq!(find_mentioned_tests(&folder.path().join("missing"), &["a"]), None);
     }
 
     #[test]

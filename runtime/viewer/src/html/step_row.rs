@@ -33,6 +33,8 @@ pub struct StepRow {
     pub failed: bool,
     /// Whether the step ran tests, judging by its shell commands.
     pub tests: bool,
+    /// Whether tests ran, according to the outputs of these commands. `None` if they don't say so.
+    pub ran_tests: Option<bool>,
     /// Number of new, changed and removed paths.
     pub changed: u64,
     /// Number of requests to the egress proxy, then how many of them the proxy denied.

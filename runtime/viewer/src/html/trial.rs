@@ -115,7 +115,7 @@ pub struct TestLine {
     pub passed: bool,
     pub log: String,
     /// The address of a search for this test's name within the trial, relative to the root. Empty
-    /// if the test passed.
+    /// if the test passed, or if no step mentions it.
     pub speaks: String,
 }
 
@@ -154,6 +154,10 @@ pub struct Trial {
     /// Empty if there is only one trial.
     pub beside: String,
     pub tests: Vec<TestLine>,
+    /// How many tests failed, with which exceptions. Empty if the task is resolved.
+    pub grading: String,
+    /// The most frequent error of the failed tests, as a sentence. Empty if it is not known.
+    pub error: String,
     /// Whether a patch was collected. The patch may be empty.
     pub has_patch: bool,
     pub damage: Vec<String>,

@@ -48,6 +48,8 @@ fn render_all_pages() -> Vec<String> {
         outcome: text.clone(),
         resolved: Some(false),
         reason: text.clone(),
+        grading: text.clone(),
+        error: text.clone(),
         why: vec![text.clone()],
         integrity: text.clone(),
         evidence: vec![(text.clone(), text.clone(), vec![2])],
