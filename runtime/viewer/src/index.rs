@@ -3,6 +3,7 @@
 //! the index, showing one step of a long trial requires reading only a few lines.
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     fs,
     hash::{DefaultHasher, Hash, Hasher},
@@ -15,7 +16,7 @@ use proctor_forensics::{has_run_tests, runs_tests};
 use proctor_record::{
     BadLine, Blobs, EventLine, EventReader, PatchPolicy, RecordError, Tree, collect_patch,
 };
-use proctor_types::{ModelResponse, RequestClass, UrlDecision, Usage};
+use proctor_types::{Fault, ModelResponse, RequestClass, UrlDecision, Usage};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -53,6 +54,8 @@ pub struct JournalIndex {
     compared_entries: usize,
     pub rows: Vec<StepRow>,
     pub side_requests: Vec<SideRequest>,
+    /// The faults that ended tries, each with the number of steps before it.
+    pub failed_tries: Vec<(u64, String)>,
     /// The beginnings of texts that the agent itself wrote to the record, each with its step.
     pub agent_logs: Vec<(u64, String)>,
     /// Descriptions of the parts of the journal that cannot be read.
@@ -78,6 +81,7 @@ impl JournalIndex {
             compared_entries: 0,
             rows: Vec::new(),
             side_requests: Vec::new(),
+            failed_tries: Vec::new(),
             agent_logs: Vec::new(),
             damage: Vec::new(),
             last_event_time: 0.0,
@@ -153,6 +157,9 @@ impl JournalIndex {
             self.line_positions[number as usize].extend(pending.line_positions);
             self.rows.push(StepRow { number, ..pending.step_row });
         }
+        if line.kind == "try_failed" {
+            return self.add_failed_try(line, place);
+        }
         self.line_positions[step].push(place);
         if line.kind == "snapshot_taken" || line.kind == "setup_finished" {
             let taken: SnapshotHashes = line.parse_fields()?;
@@ -178,8 +185,11 @@ impl JournalIndex {
             }
             return Ok(());
         };
-        // Don't let late events, such as the end of a proxy request, extend an earlier step.
-        if step == self.line_positions.len() - 1 {
+        // Don't let late events, such as the end of a proxy request, extend an earlier step. While a
+        // request waits for its response, the end and the start of a try belong to the request.
+        let is_of_try = matches!(line.kind.as_str(), "sandbox_measured" | "trial_resumed");
+        let is_of_request = is_of_try && self.pending.is_some();
+        if step == self.line_positions.len() - 1 && !is_of_request {
             row.seconds = (line.t_mono - row.at).max(row.seconds);
         } else {
             self.last_event_time = last;
@@ -198,12 +208,61 @@ impl JournalIndex {
         add_event(row, line)
     }
 
+    /// Adds a fault that ended a try. The journal records it with step 0, and the request that waits
+    /// for its response, or else the latest step, shows it.
+    fn add_failed_try(&mut self, line: &EventLine, place: (u64, usize)) -> Result<(), BadLine> {
+        let TryFailure { fault } = line.parse_fields()?;
+        self.failed_tries.push((self.rows.len() as u64, fault.to_string()));
+        (self.last_event_time, self.last_wall_time) = (line.t_mono, line.t_wall);
+        let (positions, row) = match (&mut self.pending, self.rows.last_mut()) {
+            (Some(pending), _) => (&mut pending.line_positions, &mut pending.step_row),
+            (None, Some(row)) => (&mut self.line_positions[row.number as usize], row),
+            (None, None) => return Ok(()),
+        };
+        positions.push(place);
+        row.faults += 1;
+        Ok(())
+    }
+
+    /// Returns a row for the request whose response never arrived, if an attempt failed. The row's
+    /// number is that of the step that the response would have been.
+    pub fn unanswered_row(&self) -> Option<StepRow> {
+        let row = &self.pending.as_ref()?.step_row;
+        let failed = match (row.resends, row.faults) {
+            (0, 0) => return None,
+            (0, _) => "request without a response".to_owned(),
+            (1, _) => "request failed".to_owned(),
+            (count, _) => format!("request failed {count} times"),
+        };
+        Some(StepRow {
+            number: self.rows.len() as u64 + 1,
+            seconds: (self.last_event_time - row.at).max(0.0),
+            did: vec![failed],
+            failed: true,
+            is_unanswered: true,
+            ..row.clone()
+        })
+    }
+
+    /// Returns the rows of the steps, followed by the row of the unanswered request.
+    pub fn listed_rows(&self) -> Cow<'_, [StepRow]> {
+        match self.unanswered_row() {
+            Some(row) => self.rows.iter().cloned().chain([row]).collect(),
+            None => Cow::Borrowed(&self.rows),
+        }
+    }
+
     /// Returns a step's lines. Step 0 is everything before the first response.
     pub fn step_lines(&self, number: u64) -> impl Iterator<Item = Result<EventLine, BadLine>> + '_ {
         let positions = self.line_positions.get(number as usize).into_iter().flatten();
-        let last = number as usize == self.rows.len();
-        let unanswered =
-            self.pending.iter().filter(move |_| last).flat_map(|pending| &pending.line_positions);
+        // Without a failed attempt, a request that waits for its response has no row.
+        let of_request = self.rows.len() + usize::from(self.unanswered_row().is_some());
+        let is_latest = number as usize == of_request;
+        let unanswered = self
+            .pending
+            .iter()
+            .filter(move |_| is_latest)
+            .flat_map(|pending| &pending.line_positions);
         positions
             .chain(unanswered)
             .filter_map(|(at, line)| EventReader::open_at(&self.journal, *at, *line).ok()?.next())
@@ -275,6 +334,11 @@ struct SnapshotHashes {
 #[derive(Deserialize)]
 struct NotedFields {
     note: Map<String, Value>,
+}
+
+#[derive(Deserialize)]
+struct TryFailure {
+    fault: Fault,
 }
 
 #[derive(Deserialize)]

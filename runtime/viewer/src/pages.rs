@@ -351,7 +351,7 @@ pub(super) fn step_page(
     }
     let live = run.is_in_progress() && !dir.outcome_path().exists();
     let name = trial_name(&planned_trial);
-    Ok(Some(html::render_step(&told, &name, &index.rows, links, live)?))
+    Ok(Some(html::render_step(&told, &name, &index.listed_rows(), links, live)?))
 }
 
 /// Returns raw bytes from the record: a request, a response, or a tool's full output.

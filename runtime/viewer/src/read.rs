@@ -101,6 +101,8 @@ pub fn read_trial(
             .collect(),
         passed_rate: verdict.map(|verdict| verdict.passed_rate),
         steps,
+        unanswered: index.and_then(JournalIndex::unanswered_row),
+        failed_tries: index.map(|index| index.failed_tries.clone()).unwrap_or_default(),
         side_requests,
         input: spent.input_tokens,
         output: spent.output_tokens,

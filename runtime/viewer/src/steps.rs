@@ -12,16 +12,18 @@ use crate::html::{Call, EgressRequest, EndpointRequest, Step};
 
 /// Reads one step from its journal lines. Returns `None` if the trial has no such step.
 pub fn read_step(index: &JournalIndex, blobs: &Blobs, number: u64) -> Option<Step> {
-    let row = index.rows.get(number.checked_sub(1)? as usize)?;
+    let unanswered = || index.unanswered_row().filter(|row| row.number == number);
+    let row = index.rows.get(number.checked_sub(1)? as usize).cloned().or_else(unanswered)?;
     let side_requests = index.side_requests.iter().filter(|one| one.step == number);
     let side_requests = side_requests.cloned().collect();
-    let mut step = Step { row: row.clone(), side_requests, ..Step::default() };
+    let mut step = Step { row, side_requests, ..Step::default() };
     for line in index.step_lines(number) {
         match line.and_then(|line| line.parse_event()) {
             Ok(event) => add_event(&mut step, event.event),
             Err(bad) => step.notes.push(bad.to_string()),
         }
     }
+    step.notes = count_repeats(step.notes);
     if let Some([before, after, first]) = index.trees_around_step(number) {
         // If a tree is corrupt, show the step without its diffs.
         let mut told = |diff: Result<String, RecordError>| {
@@ -132,7 +134,7 @@ fn add_event(step: &mut Step, event: Event) {
             ..
         } => {
             if let Some(error) = error {
-                step.notes.push(format!("attempt {attempt} failed: {error}"));
+                step.notes.push(format!("request failed: {error}"));
             }
             let waited_seconds = wait_seconds + queued_seconds;
             step.sends.push(EndpointRequest {
@@ -151,10 +153,20 @@ fn add_event(step: &mut Step, event: Event) {
         Event::BudgetReached { budget, .. } => {
             step.notes.push(format!("reached the limit on {budget}"))
         }
-        Event::TryFailed { fault, .. } => step.notes.push(fault.to_string()),
+        Event::TryFailed { fault, .. } => step.notes.push(format!("try failed: {fault}")),
         Event::Noted { note } => step.agent_logs.extend(agent_text(&note)),
         _ => {}
     }
+}
+
+/// Replaces equal notes that follow each other by one note with their number.
+fn count_repeats(notes: Vec<String>) -> Vec<String> {
+    let same = notes.chunk_by(|one, next| one == next);
+    same.map(|group| match group {
+        [note] => note.clone(),
+        _ => format!("{} ({} times)", group[0], group.len()),
+    })
+    .collect()
 }
 
 fn diff_trees(blobs: &Blobs, tree_before: &str, tree_after: &str) -> Result<String, RecordError> {

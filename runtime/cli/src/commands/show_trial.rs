@@ -157,6 +157,9 @@ fn format_trial(trial: &Trial, run: &Path) -> String {
     if !trial.interruptions.is_empty() {
         line(format!("interrupted: {}", trial.interruptions));
     }
+    for (steps, fault) in &trial.failed_tries {
+        line(format!("failed try, after {}: {fault}", count_with_noun(*steps, "step")));
+    }
     if !trial.integrity.is_empty() {
         line(format!("integrity: {}", trial.integrity));
     }
@@ -180,7 +183,7 @@ fn format_trial(trial: &Trial, run: &Path) -> String {
     if !trial.steps.is_empty() {
         line(format!("\n{:>4} {:>8} {:>8} {:>7}  did", "step", "seconds", "tok in", "out"));
     }
-    for step in &trial.steps {
+    for step in trial.steps.iter().chain(&trial.unanswered) {
         line(format_step_row(step));
     }
     let passed = trial.tests.iter().filter(|test| test.passed).count();

@@ -42,6 +42,10 @@ pub struct StepRow {
     pub denied: u64,
     /// Number of failed requests to the endpoint.
     pub resends: u64,
+    /// Number of tries of the trial that a fault ended during the step.
+    pub faults: u64,
+    /// Whether this is a request whose response never arrived. It is not a step.
+    pub is_unanswered: bool,
     /// The id of the sub-agent's conversation that the step belongs to. `None` if the step belongs
     /// to the agent itself, or if the record doesn't say.
     pub conversation: Option<String>,

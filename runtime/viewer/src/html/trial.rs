@@ -140,6 +140,10 @@ pub struct Trial {
     pub evidence: Vec<(String, String, Vec<u64>)>,
     pub passed_rate: Option<f64>,
     pub steps: Vec<StepRow>,
+    /// The request whose response never arrived. It follows the steps in lists, but is not a step.
+    pub unanswered: Option<StepRow>,
+    /// The faults that ended tries, each with the number of steps before it.
+    pub failed_tries: Vec<(u64, String)>,
     pub side_requests: Vec<SideRequest>,
     pub input: u64,
     pub output: u64,
@@ -252,6 +256,7 @@ pub fn render_trial(
     is_live: bool,
 ) -> Result<String, Error> {
     let steps = trial.steps.as_slice();
+    let listed: Vec<StepRow> = steps.iter().chain(&trial.unanswered).cloned().collect();
     let (agent_logs, other_logs) =
         trial.agent_logs.split_at(trial.agent_logs.len().min(MAX_AGENT_LOGS));
     let filling = TrialContext {
@@ -260,18 +265,18 @@ pub fn render_trial(
         patch,
         gold,
         timeline: timeline(steps, &trial.chart_limits),
-        conversations: conversations(steps, None),
+        conversations: conversations(&listed, None),
         tests: test_lists(&trial.tests),
         side_requests: list_side_requests(&trial.side_requests),
         agent_logs,
         more_agent_logs: other_logs.len(),
-        ways: step_links(steps, 0),
+        ways: step_links(&listed, 0),
         live: is_live,
     };
     render_template("trial.html", filling)
 }
 
-/// Renders a step's page. `rows` are all steps of the trial.
+/// Renders a step's page. `rows` are all steps of the trial, and the request without a response.
 ///
 /// # Errors
 /// See [`render_trial`].
