@@ -4,6 +4,7 @@
 mod address;
 mod dashboard;
 mod error;
+mod finding_links;
 mod gap;
 pub mod html;
 mod index;

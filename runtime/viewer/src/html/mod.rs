@@ -39,12 +39,14 @@ pub use divergence::{Divergence, differing_steps, find_divergence};
 pub use links::{ASSETS, Links, join_pieces};
 pub use loading::render_loading_page;
 pub use matrix::{
-    Filter, FilterOptions, Matrix, MatrixCell, MatrixRow, Overview, PageLinks, render_matrix,
+    Filter, FilterOptions, Matrix, MatrixCell, MatrixRow, Overview, PageLinks, RunFault,
+    render_matrix,
 };
 pub use report::{NamedRun, ReportAddresses, ReportPage, render_report};
 pub use result_difference::ComparedResult;
 pub use run_summary::RunSummary;
 pub use search::{Hit, SearchResults, render_search};
+pub use sentence::Sentence;
 pub use side_by_side::{TrialChoice, TrialColumn, render_side_by_side_page};
 pub use side_requests::SideRequest;
 pub use step_row::StepRow;

@@ -6,7 +6,7 @@ use super::TrialName;
 
 /// A part of a sentence: a trial's name, a link, or the text between them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct SentencePart {
+struct SentencePart {
     name: Option<TrialName>,
     text: String,
     /// The address that the text links to, relative to the root. Empty without a link.
@@ -15,14 +15,16 @@ pub(crate) struct SentencePart {
 
 /// A sentence with the names of trials, which the page shows with their own text direction.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Sentence(Vec<SentencePart>);
+pub struct Sentence(Vec<SentencePart>);
 
 impl Sentence {
-    pub(crate) fn from_text(text: impl Into<String>) -> Self {
+    /// Creates a sentence that is only a text.
+    pub fn from_text(text: impl Into<String>) -> Self {
         Self::default().text(text)
     }
 
-    pub(crate) fn text(mut self, text: impl Into<String>) -> Self {
+    /// Adds a text, unless it is empty.
+    pub fn text(mut self, text: impl Into<String>) -> Self {
         let text = text.into();
         if !text.is_empty() {
             self.0.push(SentencePart { name: None, text, href: String::new() });
@@ -33,6 +35,13 @@ impl Sentence {
     pub(crate) fn name(mut self, name: &TrialName) -> Self {
         let name = Some(name.clone());
         self.0.push(SentencePart { name, text: String::new(), href: String::new() });
+        self
+    }
+
+    /// Adds a trial's name that links to its page, with an address relative to the root.
+    pub fn trial_link(mut self, name: &TrialName, href: impl Into<String>) -> Self {
+        let name = Some(name.clone());
+        self.0.push(SentencePart { name, text: String::new(), href: href.into() });
         self
     }
 
@@ -65,6 +74,12 @@ impl Sentence {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Returns the addresses of the links.
+    #[cfg(test)]
+    pub(crate) fn links(&self) -> Vec<&str> {
+        self.0.iter().map(|part| part.href.as_str()).filter(|href| !href.is_empty()).collect()
     }
 
     /// Returns the text with arms instead of names.

@@ -8,10 +8,10 @@ use proctor_report::{build_report, compare};
 use proctor_viewer::html::{
     ASSETS, ArmScore, Call, ChartLimit, ChartLimitKind, ComparedResult, Dashboard, DashboardRun,
     EgressRequest, EndpointRequest, Entry, Filter, FilterOptions, Folder, Hit, Links, Matrix,
-    MatrixCell, MatrixRow, OpenedFile, Overview, PageLinks, RunSummary, SearchResults, ShownLabel,
-    SideRequest, Step, StepRow, TestLine, Trial, TrialChoice, TrialColumn, TrialName, join_pieces,
-    render_comparison, render_dashboard, render_matrix, render_search, render_side_by_side_page,
-    render_step, render_trial,
+    MatrixCell, MatrixRow, OpenedFile, Overview, PageLinks, RunFault, RunSummary, SearchResults,
+    Sentence, ShownLabel, SideRequest, Step, StepRow, TestLine, Trial, TrialChoice, TrialColumn,
+    TrialName, join_pieces, render_comparison, render_dashboard, render_matrix, render_search,
+    render_side_by_side_page, render_step, render_trial,
 };
 use roxmltree::Document;
 
@@ -142,7 +142,15 @@ fn render_all_pages() -> Vec<String> {
         run: text.clone(),
         state: text.clone(),
         gap: text.clone(),
-        faults: vec![text.clone()],
+        faults: vec![
+            RunFault {
+                trial: name.clone(),
+                href: "1/a/b/1".into(),
+                others: 2,
+                text: text.clone(),
+            };
+            4
+        ],
         ended: 1,
         trials: 2,
         going_on: vec![("1/a/b/1".into(), name.clone(), text.clone())],
@@ -152,7 +160,9 @@ fn render_all_pages() -> Vec<String> {
             beside: String::new(),
             cells: vec![vec![cell.clone()], vec![cell.clone(), cell]],
         }],
-        findings: vec![text.clone()],
+        findings: vec![
+            Sentence::from_text(text.clone()).trial_link(&name, "1/a/b/1").text(text.clone()),
+        ],
     };
     let choices = vec![(text.clone(), 1)];
     let overview = Overview {
