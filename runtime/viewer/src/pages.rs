@@ -1,6 +1,9 @@
 //! Maps addresses to the pages of a viewer.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use proctor_record::{RecordError, RunDir};
 use proctor_report::{TrialResult, read_trial_result};
@@ -10,6 +13,7 @@ use super::{
     address::{AddressForm, HOME_PAGE, Query, split_address},
     dashboard::dashboard,
     overview::{filter_from_query, overview},
+    read::served_files,
     read_labels, read_patch, read_step, read_trial, reference_patch,
     report_page::{comparison_page, report_page},
     results::PRELOAD_PATIENCE,
@@ -111,6 +115,7 @@ impl Pages {
     ///   the run directory
     /// - `RUN/TASK/ARM/ATTEMPT/step/K`: one step
     /// - `RUN/TASK/ARM/ATTEMPT/bytes/HASH`: the blob with this hash in the trial's record
+    /// - `RUN/TASK/ARM/ATTEMPT/file/NAME`: a file of the trial, such as `verdict.json`
     /// - `beside/RUN/TASK`: the task's trials side by side, at first those of the run
     /// - `search`
     /// - the viewer's script and style sheet
@@ -180,6 +185,7 @@ impl Pages {
                         Err(_) => None,
                     },
                     ["bytes", hash] => return blob_page(shown, found, hash),
+                    ["file", name] => return file_page(shown, found, name),
                     _ => None,
                 }
             }
@@ -369,12 +375,27 @@ fn blob_page(
     Ok(Some(Page { media_type: TEXT_MEDIA_TYPE, body: blobs.get(hash)?, own_style: None }))
 }
 
+/// Returns one of the trial's files as plain text.
+fn file_page(
+    viewed_run: &ViewedRun,
+    planned_trial: PlannedTrial<'_>,
+    name: &str,
+) -> Result<Option<Page>, ViewError> {
+    let run = RunDir::open_read_only(&viewed_run.path)?;
+    let dir = run.trial_dir(&planned_trial.id());
+    let Some((_, path)) = served_files(&dir).find(|(known, _)| *known == name) else {
+        return Ok(None);
+    };
+    Ok(Some(Page { media_type: TEXT_MEDIA_TYPE, body: fs::read(path)?, own_style: None }))
+}
+
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
-    use crate::test_run::{finish_trial, start_trial, write_plan};
+    use crate::{
+        planned_trials,
+        test_run::{finish_trial, start_trial, write_plan},
+    };
 
     /// Maximum size of a page of the matrix.
     const MAX_PAGE_BYTES: usize = 1_000_000;
@@ -497,5 +518,32 @@ mod tests {
         let comparison = html(&pages, "compare/1", "");
         assert!(comparison.contains("id=\"comparison\"") && comparison.contains("class=\"claim\""));
         assert!(pages.page("compare/2", "", "/t/").unwrap().is_none());
+    }
+
+    #[test]
+    fn files_of_a_trial_are_served_as_text() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run");
+        let plan = write_plan(&path, &["a"], 1, 1);
+        finish_trial(&path, &plan.tasks[0], &plan.arms[0], true);
+        let pages = open(&[&path]).unwrap();
+        let trial = {
+            let found = planned_trials(&plan)[0];
+            AddressForm::ServerPath.trial_address(1, &found)
+        };
+        let page = html(&pages, &trial, "").replace("&#x2f;", "/");
+        for name in ["trajectory.jsonl", "patch.diff", "outcome.json", "verdict.json"] {
+            assert!(page.contains(&format!("/t/{trial}/file/{name}")), "{name}: {page}");
+            let file = pages.page(&format!("{trial}/file/{name}"), "", "/t/").unwrap().unwrap();
+            assert!(file.media_type == TEXT_MEDIA_TYPE && !file.body.is_empty(), "{name}");
+        }
+        for name in ["run.json", "..%2Foutcome.json", "missing"] {
+            assert!(pages.page(&format!("{trial}/file/{name}"), "", "/t/").unwrap().is_none());
+        }
+        // A link could lead to any file.
+        let dir = RunDir::open_read_only(&path).unwrap().trial_dir(&planned_trials(&plan)[0].id());
+        fs::remove_file(dir.patch_path()).unwrap();
+        std::os::unix::fs::symlink(dir.outcome_path(), dir.patch_path()).unwrap();
+        assert!(pages.page(&format!("{trial}/file/patch.diff"), "", "/t/").unwrap().is_none());
     }
 }

@@ -2,6 +2,7 @@
 
 use proctor_record::{Blobs, PatchPolicy, RecordError, Tree, collect_patch};
 use proctor_types::Event;
+use serde::de::IgnoredAny;
 
 use super::{
     JournalIndex,
@@ -76,6 +77,7 @@ fn add_event(step: &mut Step, event: Event) {
                 id: call.id,
                 name: call.name,
                 arguments: format_arguments(&call.arguments),
+                is_json: serde_json::from_str::<IgnoredAny>(&call.arguments).is_ok(),
                 ..Call::default()
             };
             step.calls = calls.map(call).collect();
@@ -89,6 +91,8 @@ fn add_event(step: &mut Step, event: Event) {
             step.grace_response = texts.join("\n");
         }
         Event::ToolCalled { call_id, name, arguments } => {
+            // The journal records arguments that are not JSON as a string.
+            let is_json = !arguments.is_string();
             let arguments = format_arguments(&arguments.to_string());
             // Some clients rewrite the ids of calls, so also compare the calls themselves.
             let by_id = step.calls.iter().position(|call| call.id == call_id && call.name == name);
@@ -97,7 +101,10 @@ fn add_event(step: &mut Step, event: Event) {
             let found = by_id.or_else(by_text).or_else(|| step.calls.iter().position(is_same));
             match found {
                 Some(at) => step.calls[at].ran = true,
-                None => step.calls.push(Call { name, arguments, ran: true, ..Call::default() }),
+                None => {
+                    let call = Call { name, arguments, is_json, ran: true, ..Call::default() };
+                    step.calls.push(call);
+                }
             }
         }
         Event::ToolReturned { name, shown, full, exit_status, seconds, malformed, .. } => {

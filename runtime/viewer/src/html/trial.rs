@@ -93,7 +93,10 @@ pub struct Call {
     pub full: Option<String>,
     pub exit_status: Option<i32>,
     pub seconds: Option<f64>,
+    /// Whether nothing was run, because the call could not be parsed or does not fit any tool.
     pub malformed: bool,
+    /// Whether the arguments could be parsed.
+    pub is_json: bool,
 }
 
 /// A request to the egress proxy.
@@ -174,6 +177,8 @@ pub struct Trial {
     pub labels: Vec<ShownLabel>,
     /// The paths of the trial's files in the record.
     pub files: Vec<String>,
+    /// The names of the files that the viewer serves.
+    pub served_files: Vec<&'static str>,
 }
 
 #[derive(Serialize)]

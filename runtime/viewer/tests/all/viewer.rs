@@ -70,6 +70,7 @@ fn render_all_pages() -> Vec<String> {
         agent_logs: vec![(1, text.clone())],
         stderr: vec![text.clone()],
         files: vec![text.clone()],
+        served_files: vec!["verdict.json"],
         ..Trial::default()
     };
     let whole = Step {
