@@ -485,7 +485,7 @@ mod tests {
         let pages = open(&[&one, &other]).unwrap();
         let page = html(&pages, "beside/2/task-00000", "");
         let choices: Vec<bool> = page
-            .split("<input type=\"checkbox\"")
+            .split("<input type=\"checkbox\" name=\"trial\"")
             .skip(1)
             .map(|choice| choice.split('>').next().unwrap().contains("checked"))
             .collect();

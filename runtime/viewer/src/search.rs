@@ -316,7 +316,7 @@ fn search_journal(
             if found.iter().rev().take(DUPLICATE_WINDOW).any(|known| *known == hit) {
                 continue;
             }
-            if found.len() == shown_before + room {
+            if found.len() == shown_before.saturating_add(room) {
                 search.next_skip = Some(found.len());
                 break 'lines;
             }

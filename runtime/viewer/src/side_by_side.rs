@@ -181,3 +181,91 @@ fn first_different_edits(trials: &[Option<TrialEdits<'_>>]) -> Vec<Option<u64>> 
     }
     vec![None; trials.len()]
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use proctor_record::{Journal, Tree};
+    use proctor_types::{Event, ModelResponse, Usage};
+    use serde_json::json;
+
+    use super::*;
+
+    fn answered() -> Event {
+        let answer = ModelResponse {
+            content: "done".into(),
+            tool_calls: vec![],
+            extra: Default::default(),
+            native: None,
+            finish_reason: None,
+            refused: false,
+            usage: Usage::default(),
+            cost_usd: None,
+        };
+        Event::ModelAnswered { answer }
+    }
+
+    /// Records a trial whose steps leave these words in `a.py`. Returns its index.
+    fn record_trial(path: &Path, blobs: &Blobs, contents: &str) -> JournalIndex {
+        let snapshot = |content: &str, changed: u64| {
+            let hash = blobs.put(content.as_bytes()).unwrap();
+            let entry = json!({
+                "path": "a.py", "kind": "file", "mode": 0o644, "size": content.len(), "hash": hash
+            });
+            let manifest = json!({ "manifest": 1, "entries": [entry] }).to_string();
+            let snapshot = Tree::from_json(manifest.as_bytes()).unwrap().save(blobs).unwrap();
+            Event::SnapshotTaken { snapshot, changed, removed: 0, bytes: 1, ms: 1.0, outside: None }
+        };
+        let mut journal = Journal::create(path.to_owned(), 1).unwrap();
+        let mut last = ".";
+        journal.append(0, snapshot(last, 1)).unwrap();
+        for (step, content) in (1..).zip(contents.split(' ')) {
+            journal.append(step, answered()).unwrap();
+            journal.append(step, snapshot(content, u64::from(last != content))).unwrap();
+            last = content;
+        }
+        JournalIndex::from_journal(path).unwrap()
+    }
+
+    #[test]
+    fn first_different_edit_is_found_by_its_diff() {
+        let folder = tempfile::tempdir().unwrap();
+        let new_blobs = || Blobs::new(folder.path().join("blobs"));
+        let blobs = new_blobs();
+        for (number, (contents, expected)) in [
+            // The same edits, in different steps.
+            (["x y", ". x x y"], [None, None]),
+            (["x . y", "x z"], [Some(2), Some(2)]),
+            (["x y", "x x"], [Some(2), None]),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let [one, other] = ["one", "other"].map(|name| format!("{number}-{name}.jsonl"));
+            let one = record_trial(&folder.path().join(one), &blobs, contents[0]);
+            let other = record_trial(&folder.path().join(other), &blobs, contents[1]);
+            let trials = [
+                Some(TrialEdits { index: &one, blobs: new_blobs() }),
+                // A trial without steps is not compared.
+                None,
+                Some(TrialEdits { index: &other, blobs: new_blobs() }),
+            ];
+            let found = first_different_edits(&trials);
+            assert_eq!([found[0], found[2]], expected, "{contents:?}");
+            assert_eq!(found[1], None);
+        }
+    }
+
+    #[test]
+    fn patch_is_split_into_files() {
+        let patch = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x\n+y\n\
+                     diff --git a/b.py b/b.py\nnew file mode 100644\n--- /dev/null\n+++ b/b.py\n\
+                     @@ -0,0 +1 @@\n+z\n";
+        let parts = file_parts(patch.as_bytes());
+        let paths: Vec<&str> = parts.iter().map(|(path, _)| path.as_str()).collect();
+        assert_eq!(paths, ["a.py", "b.py"]);
+        assert!(parts[0].1.contains("+y") && !parts[0].1.contains("+z"), "{parts:?}");
+        assert!(parts[1].1.ends_with("+z\n"), "{parts:?}");
+    }
+}
