@@ -87,7 +87,8 @@ fn common_length(one: impl Iterator<Item = char>, other: impl Iterator<Item = ch
 /// around the difference. The excerpt of a text contains the first difference to each other text,
 /// so two different texts never have the same excerpt. Equal texts have equal excerpts.
 pub(crate) fn excerpts(texts: &[&str]) -> Vec<Vec<MarkedText>> {
-    let all: Vec<Vec<&str>> = texts.iter().map(|text| text.lines().collect()).collect();
+    // Unlike `lines`, this keeps an empty last line, in which texts may differ.
+    let all: Vec<Vec<&str>> = texts.iter().map(|text| text.split('\n').collect()).collect();
     let sets: Vec<BTreeSet<&str>> =
         all.iter().map(|lines| lines.iter().copied().collect()).collect();
     (0..all.len()).map(|index| excerpt_of(index, &all, &sets)).collect()
@@ -108,7 +109,7 @@ fn excerpt_of(index: usize, all: &[Vec<&str>], sets: &[BTreeSet<&str>]) -> Vec<M
     let mut room = USUAL_LINES.saturating_sub((0..lines.len()).filter(|at| is_first(*at)).count());
     let (mut shown, mut last) = (Vec::new(), None);
     let mut left_out = 0;
-    for at in 0..lines.len() {
+    for (at, line) in lines.iter().enumerate() {
         if !is_first(at) {
             if !is_rare(at) {
                 continue;
@@ -122,7 +123,7 @@ fn excerpt_of(index: usize, all: &[Vec<&str>], sets: &[BTreeSet<&str>]) -> Vec<M
         if last.is_some_and(|last: usize| last + 1 < at) {
             shown.push(MarkedText { start: "\u{2026}".to_owned(), ..MarkedText::default() });
         }
-        shown.push(mark_line(lines[at], &counterparts[at]));
+        shown.push(mark_line(line, &counterparts[at]));
         last = Some(at);
     }
     if left_out > 0 {
@@ -227,6 +228,7 @@ mod tests {
             ("lines", [lines("a", "1"), lines("a", "2"), lines("b", "1")]),
             ("many lines", [many("1"), many("2"), "other".to_owned()]),
             ("order of lines", ["a\nb".to_owned(), "b\na".to_owned(), "a\nb\na".to_owned()]),
+            ("last line", ["a".to_owned(), "a\n".to_owned(), "a\n\n".to_owned()]),
             ("end", ["a".to_owned(), "a\nb".to_owned(), "a\nb\nc".to_owned()]),
         ] {
             let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
