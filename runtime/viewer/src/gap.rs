@@ -91,10 +91,10 @@ fn distinct_faults(run: &ViewedRun, results: &RunResults, form: AddressForm) -> 
 #[cfg(test)]
 mod tests {
     use proctor_record::RunDir;
-    use proctor_types::{Ending, Fault, FaultLayer, Outcome, TrialId};
+    use proctor_types::{Ending, Event, Fault, FaultLayer, Outcome, TrialId};
 
     use super::*;
-    use crate::test_run::{finish_trial, write_plan};
+    use crate::test_run::{finish_trial, start_trial, write_plan};
 
     #[test]
     fn gap_counts_trials_without_a_verdict_by_kind() {
@@ -130,11 +130,11 @@ mod tests {
         let path = folder.path().join("run");
         let plan = write_plan(&path, &["a"], 4, 1);
         for (task, what) in plan.tasks.iter().zip(["busy", "gone", "busy", "busy"]) {
-            let id =
-                TrialId { task: task.task.id.clone(), arm: plan.arms[0].id.clone(), attempt: 1 };
+            let (_, dir, mut journal) = start_trial(&path, task, &plan.arms[0]);
             let fault = Fault::new(FaultLayer::Model, what);
             let outcome = Outcome::from_ending(1, Ending::InfrastructureFault { fault });
-            let dir = RunDir::open_read_only(&path).unwrap().create_trial_dir(&id).unwrap();
+            let ended = Event::TrialEnded { outcome: Box::new(outcome.clone()), packed: None };
+            journal.append(0, ended).unwrap();
             dir.write_outcome(&outcome).unwrap();
         }
         let run = ViewedRun::open(&path, 1).unwrap();

@@ -105,13 +105,14 @@ fn excerpt_of(index: usize, all: &[Vec<&str>], sets: &[BTreeSet<&str>]) -> Vec<M
         }
     }
     let is_first = |at: usize| !counterparts[at].is_empty();
-    let is_rare = |at: usize| sets.iter().any(|set| !set.contains(lines[at]));
+    let is_rare =
+        |line: &str| !line.trim().is_empty() && sets.iter().any(|set| !set.contains(line));
     let mut room = USUAL_LINES.saturating_sub((0..lines.len()).filter(|at| is_first(*at)).count());
     let (mut shown, mut last) = (Vec::new(), None);
     let mut left_out = 0;
     for (at, line) in lines.iter().enumerate() {
         if !is_first(at) {
-            if !is_rare(at) {
+            if !is_rare(line) {
                 continue;
             }
             if room == 0 {
