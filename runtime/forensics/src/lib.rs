@@ -20,4 +20,4 @@ mod upstream;
 pub use content::Solution;
 pub use examine::{ExaminationInput, examine};
 pub use finding::{FindingKind, Findings};
-pub use reason::{EndedTrial, count_exceptions, failure_reason, runs_tests};
+pub use reason::{EndedTrial, count_exceptions, failure_reason, has_run_tests, runs_tests};

@@ -21,6 +21,9 @@ const REASONS_TOML: &str = include_str!("../../../configs/tables/reasons.toml");
 /// Kinds of evidence that grading records if the tests did not finish.
 const UNFINISHED_KINDS: [&str; 1] = ["timed_out"];
 
+/// Number of bytes at the end of an output in which a test runner's summary is looked for.
+const MAX_RUNNER_OUTPUT: usize = 16 << 10;
+
 /// How pytest's output starts a line about a failed assertion. Such a line omits the exception
 /// class.
 const ASSERT_PREFIX: &str = "assert ";
@@ -130,6 +133,22 @@ pub fn runs_tests(arguments: &Value) -> Result<bool, Fault> {
         .any(|command| command.forms.iter().any(|form| any_matches(&table.test_commands, form))))
 }
 
+/// Returns whether a test runner ran tests, according to the end of its output. Returns `None` if the
+/// output does not say so.
+///
+/// # Errors
+/// Returns a fault if the built-in table cannot be read.
+pub fn has_run_tests(output: &str) -> Result<Option<bool>, Fault> {
+    let table = ReasonTable::get()?;
+    let from = output.len().saturating_sub(MAX_RUNNER_OUTPUT);
+    let from = (from..output.len()).find(|at| output.is_char_boundary(*at)).unwrap_or(0);
+    let end = &output[from..];
+    if any_matches(&table.ran_tests, end) {
+        return Ok(Some(true));
+    }
+    Ok(any_matches(&table.ran_no_tests, end).then_some(false))
+}
+
 /// Returns, for each tool call in the record in order, whether the call was malformed.
 fn malformed_flags(events: &[Envelope]) -> impl Iterator<Item = bool> {
     events.iter().filter_map(|envelope| match &envelope.event {
@@ -193,6 +212,8 @@ fn reason_from_exceptions(log: &[u8], table: &ReasonTable) -> Option<FailureReas
 struct ReasonFile {
     runs: Vec<String>,
     tests: Vec<String>,
+    ran_no_tests: Vec<String>,
+    ran_tests: Vec<String>,
     import_or_name_error: Vec<String>,
     type_or_attribute_error: Vec<String>,
     timeout: String,
@@ -201,6 +222,8 @@ struct ReasonFile {
 struct ReasonTable {
     run_commands: Vec<Regex>,
     test_commands: Vec<Regex>,
+    ran_no_tests: Vec<Regex>,
+    ran_tests: Vec<Regex>,
     reason_by_class: BTreeMap<String, FailureReason>,
     /// Matches the last line of a traceback, as pytest or Python prints it.
     traceback_end: Regex,
@@ -218,8 +241,13 @@ struct ReasonTable {
 static REASON_TABLE: LazyLock<Result<ReasonTable, String>> = LazyLock::new(|| {
     let reason_file: ReasonFile = from_toml(REASONS_TOML)?;
     let compiled = |text: &str| Regex::new(text).map_err(|error| error.to_string());
-    let runs = reason_file.runs.iter().map(|text| compiled(text)).collect::<Result<_, _>>()?;
-    let tests = reason_file.tests.iter().map(|text| compiled(text)).collect::<Result<_, _>>()?;
+    let compiled_list = |texts: &[String]| -> Result<Vec<Regex>, String> {
+        texts.iter().map(|text| compiled(text)).collect()
+    };
+    let runs = compiled_list(&reason_file.runs)?;
+    let tests = compiled_list(&reason_file.tests)?;
+    let ran_no_tests = compiled_list(&reason_file.ran_no_tests)?;
+    let ran_tests = compiled_list(&reason_file.ran_tests)?;
     let imports = reason_file.import_or_name_error.into_iter();
     let types = reason_file.type_or_attribute_error.into_iter();
     let classes = imports
@@ -236,6 +264,8 @@ static REASON_TABLE: LazyLock<Result<ReasonTable, String>> = LazyLock::new(|| {
     Ok(ReasonTable {
         run_commands: runs,
         test_commands: tests,
+        ran_no_tests,
+        ran_tests,
         reason_by_class: classes,
         traceback_end: raised,
         marked_line: marked,
@@ -546,5 +576,28 @@ mod tests {
             assert_eq!(runs_tests(&json!({ "command": line })).unwrap(), runs, "{line}");
         }
         assert!(!runs_tests(&json!({"path": "tests/test_a.py", "text": "pytest"})).unwrap());
+    }
+
+    #[test]
+    fn outputs_of_runners_say_whether_tests_ran() {
+        for (output, expected) in [
+            ("..  [100%]\n2 passed in 0.01s", Some(true)),
+            ("1 failed, 3 deselected in 0.1s", Some(true)),
+            ("\n2 deselected in 0.02s", Some(false)),
+            ("==== 2 deselected in 0.02s ====", Some(false)),
+            ("collected 0 items\n\n=== no tests ran in 0.00s ===", Some(false)),
+            ("no tests ran in 0.01s\n1 passed in 0.1s", Some(true)),
+            ("Ran 0 tests in 0.000s\n\nOK", Some(false)),
+            ("Ran 12 tests in 0.1s\n\nFAILED (failures=1)", Some(true)),
+            ("running 0 tests\n\ntest result: ok. 0 passed; 0 failed", Some(false)),
+            ("running 3 tests\ntest result: ok. 3 passed\nrunning 0 tests", Some(true)),
+            ("ok  \tpkg\t0.1s [no tests to run]", Some(false)),
+            ("ERROR: file or directory not found: t.py", None),
+            ("", None),
+        ] {
+            assert_eq!(has_run_tests(output).unwrap(), expected, "{output}");
+        }
+        let long = format!("no tests ran\n{}1 passed", "\u{e9}".repeat(MAX_RUNNER_OUTPUT));
+        assert_eq!(has_run_tests(&long).unwrap(), Some(true));
     }
 }

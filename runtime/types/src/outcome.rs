@@ -186,7 +186,13 @@ impl Interruptions {
 
 impl std::fmt::Display for Interruptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let steps: Vec<String> = self.resumed_after.iter().map(u64::to_string).collect();
+        // If a fault repeats, the trial is resumed after the same step again.
+        let steps = self.resumed_after.chunk_by(|step, next| step == next);
+        let steps = steps.map(|same| match same {
+            [step] => step.to_string(),
+            _ => format!("{} ({} times)", same[0], same.len()),
+        });
+        let steps: Vec<String> = steps.collect();
         match (&self.started_again, steps.is_empty()) {
             (None, true) => f.write_str("not interrupted"),
             (Some(why), true) => write!(f, "started over ({why})"),
@@ -229,4 +235,22 @@ pub struct EarlierTries {
     pub tries: u64,
     /// Their total cost.
     pub spent: Spending,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeated_interruptions_are_counted() {
+        for (steps, expected) in [
+            (vec![], "not interrupted"),
+            (vec![4], "resumed after step 4"),
+            (vec![4, 4], "resumed after step 4 (2 times)"),
+            (vec![2, 4, 4, 7], "resumed after step 2, 4 (2 times), 7"),
+        ] {
+            let interruptions = Interruptions { resumed_after: steps, started_again: None };
+            assert_eq!(interruptions.to_string(), expected);
+        }
+    }
 }

@@ -77,7 +77,7 @@ fn dashboard_run(run: &ViewedRun, results: &RunResults, form: UrlForm) -> Dashbo
             true => format_dollars(paid),
             false => String::new(),
         },
-        gap: verdict_gap(run, results).summary,
+        gap: verdict_gap(run, results, form).summary,
         live: results.is_live(),
         arms: arms.into_iter().take(MAX_LISTED_ARMS).map(arm_score).collect(),
         more_arms,

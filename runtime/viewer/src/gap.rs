@@ -1,14 +1,21 @@
 //! Explains which trials of a run have no verdict, and why, after the run has stopped.
 
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap},
+};
 
-use proctor_report::deduplicate_errors;
+use proctor_report::error_key;
 use proctor_types::count_with_noun;
 
-use super::{planned_trials, results::RunResults, viewed_run::ViewedRun};
+use super::{
+    address::AddressForm, pages::trial_name, planned_trials, results::RunResults,
+    viewed_run::ViewedRun,
+};
+use crate::html::RunFault;
 
-/// Maximum number of different faults shown.
-const MAX_FAULTS: usize = 3;
+/// Maximum number of different faults listed.
+const MAX_FAULTS: usize = 100;
 /// The kind of a trial whose grading was not requested. A run may plan this.
 const NOT_REQUESTED: &str = "grading not requested";
 
@@ -19,10 +26,10 @@ pub struct VerdictGap {
     /// The number of trials by kind, as a sentence.
     pub summary: String,
     /// The faults that ended trials, with the first trial and the number of trials of each.
-    pub faults: Vec<String>,
+    pub faults: Vec<RunFault>,
 }
 
-pub fn verdict_gap(run: &ViewedRun, results: &RunResults) -> VerdictGap {
+pub fn verdict_gap(run: &ViewedRun, results: &RunResults, form: AddressForm) -> VerdictGap {
     if results.is_live() {
         return VerdictGap::default();
     }
@@ -57,26 +64,37 @@ pub fn verdict_gap(run: &ViewedRun, results: &RunResults) -> VerdictGap {
         if missing == 1 { "has" } else { "have" },
         kinds.join(", ")
     );
-    let trials = planned_trials(&run.record);
-    let faults = trials
-        .iter()
-        .zip(&results.report.tasks)
-        .filter_map(|(trial, report)| Some((trial.name(), report.fault.clone()?)));
-    let mut faults = deduplicate_errors(faults, 1);
-    if let Some(more) = faults.len().checked_sub(MAX_FAULTS).filter(|more| *more > 0) {
-        faults.truncate(MAX_FAULTS);
-        faults.push(format!("and {more} more; the findings list all"));
+    VerdictGap { summary, faults: distinct_faults(run, results, form) }
+}
+
+/// Returns the faults that ended trials, in order of their first trial.
+fn distinct_faults(run: &ViewedRun, results: &RunResults, form: AddressForm) -> Vec<RunFault> {
+    let mut positions: HashMap<String, usize> = HashMap::new();
+    let mut faults: Vec<RunFault> = Vec::new();
+    for (trial, report) in planned_trials(&run.record).iter().zip(&results.report.tasks) {
+        let Some(text) = &report.fault else { continue };
+        let position = *positions.entry(error_key(text)).or_insert(faults.len());
+        match faults.get_mut(position) {
+            Some(fault) => fault.others += 1,
+            None => faults.push(RunFault {
+                trial: trial_name(trial),
+                href: form.trial_address(run.number, trial),
+                others: 0,
+                text: text.clone(),
+            }),
+        }
     }
-    VerdictGap { summary, faults }
+    faults.truncate(MAX_FAULTS);
+    faults
 }
 
 #[cfg(test)]
 mod tests {
     use proctor_record::RunDir;
-    use proctor_types::{Ending, Outcome, TrialId};
+    use proctor_types::{Ending, Event, Fault, FaultLayer, Outcome, TrialId};
 
     use super::*;
-    use crate::test_run::{finish_trial, write_plan};
+    use crate::test_run::{finish_trial, start_trial, write_plan};
 
     #[test]
     fn gap_counts_trials_without_a_verdict_by_kind() {
@@ -85,7 +103,7 @@ mod tests {
         let plan = write_plan(&path, &["a", "b"], 2, 1);
         let gap = || {
             let run = ViewedRun::open(&path, 1).unwrap();
-            verdict_gap(&run, &run.current_results().unwrap())
+            verdict_gap(&run, &run.current_results().unwrap(), AddressForm::ServerPath)
         };
         finish_trial(&path, &plan.tasks[0], &plan.arms[0], true);
         finish_trial(&path, &plan.tasks[0], &plan.arms[1], false);
@@ -104,5 +122,31 @@ mod tests {
         assert!(summary.contains("1 not started"), "{summary}");
         finish_trial(&path, &plan.tasks[1], &plan.arms[1], true);
         assert!(gap().summary.starts_with("Stopped: 1 of 4 trials has no verdict ("));
+    }
+
+    #[test]
+    fn equal_faults_are_listed_once_with_the_first_trial() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run");
+        let plan = write_plan(&path, &["a"], 4, 1);
+        for (task, what) in plan.tasks.iter().zip(["busy", "gone", "busy", "busy"]) {
+            let (_, dir, mut journal) = start_trial(&path, task, &plan.arms[0]);
+            let fault = Fault::new(FaultLayer::Model, what);
+            let outcome = Outcome::from_ending(1, Ending::InfrastructureFault { fault });
+            let ended = Event::TrialEnded { outcome: Box::new(outcome.clone()), packed: None };
+            journal.append(0, ended).unwrap();
+            dir.write_outcome(&outcome).unwrap();
+        }
+        let run = ViewedRun::open(&path, 1).unwrap();
+        let results = run.current_results().unwrap();
+        let faults = verdict_gap(&run, &results, AddressForm::ServerPath).faults;
+        let found: Vec<(&str, usize, &str)> = faults
+            .iter()
+            .map(|one| (one.trial.task.as_str(), one.others, one.text.as_str()))
+            .collect();
+        let expected =
+            [("task-00000", 2, "model fault: busy"), ("task-00001", 0, "model fault: gone")];
+        assert_eq!(found, expected);
+        assert!(faults[1].href.contains("task%2D00001"), "{faults:?}");
     }
 }

@@ -3,6 +3,7 @@
 //! the index, showing one step of a long trial requires reading only a few lines.
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     fs,
     hash::{DefaultHasher, Hash, Hasher},
@@ -11,15 +12,18 @@ use std::{
 };
 
 use memchr::memmem;
-use proctor_forensics::runs_tests;
+use proctor_forensics::{has_run_tests, runs_tests};
 use proctor_record::{
     BadLine, Blobs, EventLine, EventReader, PatchPolicy, RecordError, Tree, collect_patch,
 };
-use proctor_types::{ModelResponse, RequestClass, UrlDecision, Usage};
+use proctor_types::{Fault, ModelResponse, RequestClass, UrlDecision, Usage};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::tool_calls::{agent_text, arguments_text, summarize_call};
+use super::{
+    response_text::said_text,
+    tool_calls::{agent_text, arguments_text, summarize_call},
+};
 use crate::html::{SideRequest, StepRow};
 
 /// Maximum number of tree entries that are compared to count a trial's changed paths: fifty edits
@@ -50,7 +54,9 @@ pub struct JournalIndex {
     compared_entries: usize,
     pub rows: Vec<StepRow>,
     pub side_requests: Vec<SideRequest>,
-    /// The beginnings of messages that the agent itself wrote to the record, each with its step.
+    /// The faults that ended tries, each with the number of steps before it.
+    pub failed_tries: Vec<(u64, String)>,
+    /// The beginnings of texts that the agent itself wrote to the record, each with its step.
     pub agent_logs: Vec<(u64, String)>,
     /// Descriptions of the parts of the journal that cannot be read.
     pub damage: Vec<String>,
@@ -75,6 +81,7 @@ impl JournalIndex {
             compared_entries: 0,
             rows: Vec::new(),
             side_requests: Vec::new(),
+            failed_tries: Vec::new(),
             agent_logs: Vec::new(),
             damage: Vec::new(),
             last_event_time: 0.0,
@@ -150,6 +157,9 @@ impl JournalIndex {
             self.line_positions[number as usize].extend(pending.line_positions);
             self.rows.push(StepRow { number, ..pending.step_row });
         }
+        if line.kind == "try_failed" {
+            return self.add_failed_try(line, place);
+        }
         self.line_positions[step].push(place);
         if line.kind == "snapshot_taken" || line.kind == "setup_finished" {
             let taken: SnapshotHashes = line.parse_fields()?;
@@ -175,8 +185,11 @@ impl JournalIndex {
             }
             return Ok(());
         };
-        // Don't let late events, such as the end of a proxy request, extend an earlier step.
-        if step == self.line_positions.len() - 1 {
+        // Don't let late events, such as the end of a proxy request, extend an earlier step. While a
+        // request waits for its response, the end and the start of a try belong to the request.
+        let is_of_try = matches!(line.kind.as_str(), "sandbox_measured" | "trial_resumed");
+        let is_of_request = is_of_try && self.pending.is_some();
+        if step == self.line_positions.len() - 1 && !is_of_request {
             row.seconds = (line.t_mono - row.at).max(row.seconds);
         } else {
             self.last_event_time = last;
@@ -195,12 +208,61 @@ impl JournalIndex {
         add_event(row, line)
     }
 
+    /// Adds a fault that ended a try. The journal records it with step 0, and the request that waits
+    /// for its response, or else the latest step, shows it.
+    fn add_failed_try(&mut self, line: &EventLine, place: (u64, usize)) -> Result<(), BadLine> {
+        let TryFailure { fault } = line.parse_fields()?;
+        self.failed_tries.push((self.rows.len() as u64, fault.to_string()));
+        (self.last_event_time, self.last_wall_time) = (line.t_mono, line.t_wall);
+        let (positions, row) = match (&mut self.pending, self.rows.last_mut()) {
+            (Some(pending), _) => (&mut pending.line_positions, &mut pending.step_row),
+            (None, Some(row)) => (&mut self.line_positions[row.number as usize], row),
+            (None, None) => return Ok(()),
+        };
+        positions.push(place);
+        row.faults += 1;
+        Ok(())
+    }
+
+    /// Returns a row for the request whose response never arrived, if an attempt failed. The row's
+    /// number is that of the step that the response would have been.
+    pub fn unanswered_row(&self) -> Option<StepRow> {
+        let row = &self.pending.as_ref()?.step_row;
+        let failed = match (row.resends, row.faults) {
+            (0, 0) => return None,
+            (0, _) => "request without a response".to_owned(),
+            (1, _) => "request failed".to_owned(),
+            (count, _) => format!("request failed {count} times"),
+        };
+        Some(StepRow {
+            number: self.rows.len() as u64 + 1,
+            seconds: (self.last_event_time - row.at).max(0.0),
+            did: vec![failed],
+            failed: true,
+            is_unanswered: true,
+            ..row.clone()
+        })
+    }
+
+    /// Returns the rows of the steps, followed by the row of the unanswered request.
+    pub fn listed_rows(&self) -> Cow<'_, [StepRow]> {
+        match self.unanswered_row() {
+            Some(row) => self.rows.iter().cloned().chain([row]).collect(),
+            None => Cow::Borrowed(&self.rows),
+        }
+    }
+
     /// Returns a step's lines. Step 0 is everything before the first response.
     pub fn step_lines(&self, number: u64) -> impl Iterator<Item = Result<EventLine, BadLine>> + '_ {
         let positions = self.line_positions.get(number as usize).into_iter().flatten();
-        let last = number as usize == self.rows.len();
-        let unanswered =
-            self.pending.iter().filter(move |_| last).flat_map(|pending| &pending.line_positions);
+        // Without a failed attempt, a request that waits for its response has no row.
+        let of_request = self.rows.len() + usize::from(self.unanswered_row().is_some());
+        let is_latest = number as usize == of_request;
+        let unanswered = self
+            .pending
+            .iter()
+            .filter(move |_| is_latest)
+            .flat_map(|pending| &pending.line_positions);
         positions
             .chain(unanswered)
             .filter_map(|(at, line)| EventReader::open_at(&self.journal, *at, *line).ok()?.next())
@@ -275,6 +337,11 @@ struct NotedFields {
 }
 
 #[derive(Deserialize)]
+struct TryFailure {
+    fault: Fault,
+}
+
+#[derive(Deserialize)]
 struct ModelResponsePart {
     answer: ModelResponse,
 }
@@ -315,6 +382,11 @@ impl ToolResult {
         }
         Ok((line.parse_fields()?, hash_value(&json)))
     }
+}
+
+#[derive(Deserialize)]
+struct ToolOutput {
+    shown: String,
 }
 
 #[derive(Deserialize)]
@@ -360,7 +432,7 @@ impl ServedRequest {
     fn into_side_request(self, step: u64) -> Option<SideRequest> {
         let response_text = self.answer.map(|answer| match answer.tool_calls.first() {
             Some(call) if answer.content.is_empty() => summarize_call(&call.name, &call.arguments),
-            _ => summarize_call("", &answer.content),
+            _ => summarize_call("", &said_text(&answer)),
         });
         (self.class == RequestClass::Side).then(|| SideRequest {
             step,
@@ -419,6 +491,13 @@ fn add_event(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
                 ToolResult::parse_line(line)?;
             row.tool_seconds += seconds;
             row.failed |= malformed || exit_status.is_some_and(|status| status != 0);
+            if row.tests {
+                let ToolOutput { shown } = line.parse_fields()?;
+                let ran = has_run_tests(&shown).unwrap_or(None);
+                // One output that shows tests is enough, whatever the other ones show.
+                row.ran_tests =
+                    if row.ran_tests == Some(true) { Some(true) } else { ran.or(row.ran_tests) };
+            }
             row.result_hash = hash_value(&(row.result_hash, seen));
         }
         "snapshot_taken" => {
@@ -441,6 +520,7 @@ fn add_event(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
             // These calls run again after the interruption, so discard their results.
             if whole_steps < row.number {
                 (row.tool_seconds, row.failed, row.result_hash) = (0.0, false, 0);
+                row.ran_tests = None;
             }
         }
         _ => {}
@@ -464,13 +544,13 @@ fn add_response(row: &mut StepRow, response: &ModelResponse) {
         .iter()
         .map(|call| (call.name.as_str(), call.arguments.as_str()))
         .collect();
-    row.action_hash =
-        if calls.is_empty() { hash_value(&response.content) } else { hash_value(&calls) };
+    let said = said_text(response);
+    row.action_hash = if calls.is_empty() { hash_value(&said) } else { hash_value(&calls) };
     row.tests = response.tool_calls.iter().any(|call| {
         serde_json::from_str(&call.arguments)
             .is_ok_and(|arguments: Value| runs_tests(&arguments).unwrap_or(false))
     });
     if row.did.is_empty() {
-        row.did.push(summarize_call("", &response.content));
+        row.did.push(summarize_call("", &said));
     }
 }

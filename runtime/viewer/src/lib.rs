@@ -3,6 +3,7 @@
 
 mod dashboard;
 mod error;
+mod finding_links;
 mod gap;
 pub mod html;
 mod index;
@@ -12,12 +13,14 @@ mod overview;
 mod pages;
 mod read;
 mod report_page;
+mod response_text;
 mod results;
 mod search;
 mod server;
 mod side_by_side;
 mod static_pages;
 mod steps;
+mod test_error;
 #[cfg(test)]
 mod test_run;
 mod tool_calls;

@@ -11,6 +11,10 @@ use proctor_types::{Arm, RunTask, count_with_noun, escape_unprintable_line};
 
 use super::{
     PlannedTrial,
+    address::{
+        AddressForm, Query, comparison_address, matrix_file, percent_encode, report_address,
+    },
+    finding_links::RunNames,
     gap::verdict_gap,
     matrix_pages::{TaskGroup, matrix_pages},
     pages::trial_name,
@@ -104,7 +108,9 @@ pub fn overview(
     };
     let rows = pages.swap_remove(filter.page - 1).into_iter().map(row).collect();
     let (state, going_on) = run_state(run, &run_results, form)?;
-    let gap = verdict_gap(run, &run_results);
+    let gap = verdict_gap(run, &run_results, form);
+    let names = RunNames::new(run, form);
+    let findings = run_results.findings().iter().map(|text| names.link_finding(text));
     let several_arms = run_results.report.arms_under_study().len() > 1;
     Ok(Overview {
         run: Matrix {
@@ -117,7 +123,7 @@ pub fn overview(
             going_on,
             arms: arm_results(run, &run_results),
             rows,
-            findings: run_results.findings().to_vec(),
+            findings: findings.collect(),
         },
         summary: RunSummary::from_report(&run_results.report),
         report: report_url(run.number),

@@ -1,6 +1,9 @@
 //! Maps URLs to the pages of a viewer.
 
-use std::path::PathBuf;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use proctor_record::{RecordError, RunDir};
 use proctor_report::{TrialResult, read_trial_result};
@@ -9,10 +12,11 @@ use super::{
     JournalIndex, PlannedTrial,
     dashboard::dashboard,
     overview::{filter_from_query, overview},
+    read::served_files,
     read_labels, read_patch, read_step, read_trial, reference_patch,
     report_page::{comparison_page, report_page},
     results::PRELOAD_PATIENCE,
-    search::{search, test_search_url, trial_key},
+    search::{find_mentioned_tests, readable_address, search, search_address_for_test},
     side_by_side::load_side_by_side,
     urls::{HOME_PAGE, Query, UrlForm, split_url},
     viewed_run::{UnreadableRun, ViewedRun, run_name},
@@ -20,12 +24,15 @@ use super::{
 };
 use crate::{
     ViewError,
-    html::{self, ASSETS, Links, Trial, TrialName, join_pieces},
+    html::{self, ASSETS, Links, TestLine, Trial, TrialName, join_pieces},
 };
 
 const HTML_MEDIA_TYPE: &str = "text/html; charset=utf-8";
 /// Bytes that come from a sandbox or an endpoint are only served as plain text.
 const TEXT_MEDIA_TYPE: &str = "text/plain; charset=utf-8";
+
+/// Maximum number of failed tests that a trial's page links to their mentions in the steps.
+const MAX_LINKED_TESTS: usize = 200;
 
 /// The runs that a viewer shows.
 pub struct Pages {
@@ -108,6 +115,7 @@ impl Pages {
     ///   the run directory
     /// - `RUN/TASK/ARM/ATTEMPT/step/K`: one step
     /// - `RUN/TASK/ARM/ATTEMPT/bytes/HASH`: the blob with this hash in the trial's record
+    /// - `RUN/TASK/ARM/ATTEMPT/file/NAME`: a file of the trial, such as `verdict.json`
     /// - `beside/RUN/TASK`: the task's trials side by side, at first those of the run
     /// - `search`
     /// - the viewer's script and style sheet
@@ -135,8 +143,9 @@ impl Pages {
             },
             ["compare", run] => match self.find_run(run) {
                 Some(run) => {
-                    let run_page = self.run_page_url(run.number, UrlForm::ServerPath);
-                    Some(comparison_page(run, &Links { run_page: &run_page, ..links })?)
+                    let run_page = self.run_page_address(run.number, AddressForm::ServerPath);
+                    let links = Links { run_page: &run_page, run: run.number, ..links };
+                    Some(comparison_page(run, &links)?)
                 }
                 None => None,
             },
@@ -153,10 +162,19 @@ impl Pages {
                 let Some((shown, found)) = self.find_trial(run, task, arm, attempt) else {
                     return Ok(None);
                 };
-                let here = format!("{root}{}", UrlForm::ServerPath.trial_url(shown.number, &found));
-                let run_page = self.run_page_url(shown.number, UrlForm::ServerPath);
-                let trial = trial_key(shown.number, &found);
-                let links = Links { here: &here, run_page: &run_page, trial: &trial, ..links };
+                let here = format!(
+                    "{root}{}",
+                    AddressForm::ServerPath.trial_address(shown.number, &found)
+                );
+                let run_page = self.run_page_address(shown.number, AddressForm::ServerPath);
+                let trial = readable_address(shown.number, &found);
+                let links = Links {
+                    here: &here,
+                    run_page: &run_page,
+                    run: shown.number,
+                    trial: &trial,
+                    ..links
+                };
                 match rest {
                     [] => {
                         let has_several = self.trial_count(task) > 1;
@@ -167,6 +185,7 @@ impl Pages {
                         Err(_) => None,
                     },
                     ["bytes", hash] => return blob_page(shown, found, hash),
+                    ["file", name] => return file_page(shown, found, name),
                     _ => None,
                 }
             }
@@ -201,7 +220,8 @@ impl Pages {
             return Ok(html::render_loading_page(&run.name, read, run.planned_count(), links)?);
         }
         let page = overview(&self.runs, run, filter_from_query(query), form, &run_page)?;
-        Ok(html::render_matrix(&page, &Links { run_page: &run_page, ..*links })?)
+        let links = Links { run_page: &run_page, run: run.number, ..*links };
+        Ok(html::render_matrix(&page, &links)?)
     }
 
     fn find_trial(
@@ -227,9 +247,9 @@ impl Pages {
         else {
             return Ok(None);
         };
-        let here = format!("{}{}", links.root, form.side_by_side_url(run.number, task));
-        let run_page = self.run_page_url(run.number, form);
-        let links = Links { here: &here, run_page: &run_page, ..*links };
+        let here = format!("{}{}", links.root, form.side_by_side_address(run.number, task));
+        let run_page = self.run_page_address(run.number, form);
+        let links = Links { here: &here, run_page: &run_page, run: run.number, ..*links };
         Ok(Some(html::render_side_by_side_page(task, &sides, &choices, &links)?))
     }
 
@@ -258,7 +278,7 @@ pub(super) fn trial_name(planned_trial: &PlannedTrial<'_>) -> TrialName {
     }
 }
 
-/// Reads a trial, adds the links that its page shows, and returns whether the trial is running.
+/// Reads a trial, and returns whether it is running.
 pub(super) fn load_trial(
     viewed_run: &ViewedRun,
     planned_trial: PlannedTrial<'_>,
@@ -268,11 +288,27 @@ pub(super) fn load_trial(
     // Check this before the files. If no process is working on the run, they are final.
     let is_in_progress = run.is_in_progress();
     let result = read_trial_result(&run, &planned_trial);
-    let mut trial = read_trial(&run, &viewed_run.name, planned_trial, &result, index)?;
-    for test in trial.tests.iter_mut().filter(|test| !test.passed) {
-        test.speaks = test_search_url(viewed_run.number, &planned_trial, &test.id);
-    }
+    let trial = read_trial(&run, &viewed_run.name, planned_trial, &result, index)?;
     Ok((trial, is_in_progress && is_running(&result)))
+}
+
+/// Adds links that search for the failed tests in the trial's steps, where there is something to
+/// find.
+fn link_failed_tests(
+    trial: &mut Trial,
+    viewed_run: &ViewedRun,
+    planned_trial: &PlannedTrial<'_>,
+    journal: &Path,
+) {
+    let mut failed: Vec<&mut TestLine> =
+        trial.tests.iter_mut().filter(|test| !test.passed).take(MAX_LINKED_TESTS).collect();
+    let names: Vec<&str> = failed.iter().map(|test| test.id.as_str()).collect();
+    let found = find_mentioned_tests(journal, &names);
+    for (index, test) in failed.iter_mut().enumerate() {
+        if found.as_ref().is_none_or(|found| found[index]) {
+            test.speaks = search_address_for_test(viewed_run.number, planned_trial, &test.id);
+        }
+    }
 }
 
 fn is_running(result: &TrialResult) -> bool {
@@ -289,6 +325,8 @@ fn trial_page(
     let run = RunDir::open_read_only(&viewed_run.path)?;
     let index = viewed_run.current_index(&planned_trial)?;
     let (mut told, live) = load_trial(viewed_run, planned_trial, index.as_deref())?;
+    let journal = run.trial_dir(&planned_trial.id()).trajectory_path();
+    link_failed_tests(&mut told, viewed_run, &planned_trial, &journal);
     if has_several_trials {
         let task = planned_trial.task.task.id.as_str();
         told.beside = UrlForm::ServerPath.side_by_side_url(viewed_run.number, task);
@@ -319,7 +357,7 @@ pub(super) fn step_page(
     }
     let live = run.is_in_progress() && !dir.outcome_path().exists();
     let name = trial_name(&planned_trial);
-    Ok(Some(html::render_step(&told, &name, &index.rows, links, live)?))
+    Ok(Some(html::render_step(&told, &name, &index.listed_rows(), links, live)?))
 }
 
 /// Returns raw bytes from the record: a request, a response, or a tool's full output.
@@ -337,12 +375,27 @@ fn blob_page(
     Ok(Some(Page { media_type: TEXT_MEDIA_TYPE, body: blobs.get(hash)?, own_style: None }))
 }
 
+/// Returns one of the trial's files as plain text.
+fn file_page(
+    viewed_run: &ViewedRun,
+    planned_trial: PlannedTrial<'_>,
+    name: &str,
+) -> Result<Option<Page>, ViewError> {
+    let run = RunDir::open_read_only(&viewed_run.path)?;
+    let dir = run.trial_dir(&planned_trial.id());
+    let Some((_, path)) = served_files(&dir).find(|(known, _)| *known == name) else {
+        return Ok(None);
+    };
+    Ok(Some(Page { media_type: TEXT_MEDIA_TYPE, body: fs::read(path)?, own_style: None }))
+}
+
 #[cfg(test)]
 mod tests {
-    use std::{fs, path::Path};
-
     use super::*;
-    use crate::test_run::{finish_trial, start_trial, write_plan};
+    use crate::{
+        planned_trials,
+        test_run::{finish_trial, start_trial, write_plan},
+    };
 
     /// Maximum size of a page of the matrix.
     const MAX_PAGE_BYTES: usize = 1_000_000;
@@ -432,7 +485,7 @@ mod tests {
         let pages = open(&[&one, &other]).unwrap();
         let page = html(&pages, "beside/2/task-00000", "");
         let choices: Vec<bool> = page
-            .split("<input type=\"checkbox\"")
+            .split("<input type=\"checkbox\" name=\"trial\"")
             .skip(1)
             .map(|choice| choice.split('>').next().unwrap().contains("checked"))
             .collect();
@@ -465,5 +518,32 @@ mod tests {
         let comparison = html(&pages, "compare/1", "");
         assert!(comparison.contains("id=\"comparison\"") && comparison.contains("class=\"claim\""));
         assert!(pages.page("compare/2", "", "/t/").unwrap().is_none());
+    }
+
+    #[test]
+    fn files_of_a_trial_are_served_as_text() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run");
+        let plan = write_plan(&path, &["a"], 1, 1);
+        finish_trial(&path, &plan.tasks[0], &plan.arms[0], true);
+        let pages = open(&[&path]).unwrap();
+        let trial = {
+            let found = planned_trials(&plan)[0];
+            AddressForm::ServerPath.trial_address(1, &found)
+        };
+        let page = html(&pages, &trial, "").replace("&#x2f;", "/");
+        for name in ["trajectory.jsonl", "patch.diff", "outcome.json", "verdict.json"] {
+            assert!(page.contains(&format!("/t/{trial}/file/{name}")), "{name}: {page}");
+            let file = pages.page(&format!("{trial}/file/{name}"), "", "/t/").unwrap().unwrap();
+            assert!(file.media_type == TEXT_MEDIA_TYPE && !file.body.is_empty(), "{name}");
+        }
+        for name in ["run.json", "..%2Foutcome.json", "missing"] {
+            assert!(pages.page(&format!("{trial}/file/{name}"), "", "/t/").unwrap().is_none());
+        }
+        // A link could lead to any file.
+        let dir = RunDir::open_read_only(&path).unwrap().trial_dir(&planned_trials(&plan)[0].id());
+        fs::remove_file(dir.patch_path()).unwrap();
+        std::os::unix::fs::symlink(dir.outcome_path(), dir.patch_path()).unwrap();
+        assert!(pages.page(&format!("{trial}/file/patch.diff"), "", "/t/").unwrap().is_none());
     }
 }

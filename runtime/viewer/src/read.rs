@@ -1,11 +1,20 @@
 //! Reads a trial, for its page and for the terminal.
 
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
 use proctor_patch::Patch;
 use proctor_record::{RunDir, TrialDir};
 use proctor_report::{Report, TrialResult};
 use proctor_types::{RunTask, Spending, TestGroup, Verdict};
 
-use super::{JournalIndex, PlannedTrial, log::TestLog};
+use super::{
+    JournalIndex, PlannedTrial,
+    log::TestLog,
+    test_error::{grading_summary, most_frequent_error},
+};
 use crate::{
     ViewError,
     html::{ChartLimit, ChartLimitKind, ShownLabel, StepRow, TestLine, Trial},
@@ -21,6 +30,8 @@ const MAX_LOG_BYTES: usize = 16 << 20;
 /// bytes to read for them.
 const MAX_STDERR_LINES: usize = 20;
 const MAX_STDERR_BYTES: u64 = 16 << 10;
+/// Maximum length of a file that the viewer serves, in bytes.
+const MAX_SERVED_BYTES: u64 = 64 << 20;
 /// Maximum number of failing tests for which the log is searched.
 const MAX_LOGS: usize = 500;
 
@@ -68,6 +79,8 @@ pub fn read_trial(
     if let Some(verdict) = verdict.filter(|verdict| !verdict.resolved) {
         why.extend(verdict.policies.iter().map(|(name, one)| format!("{name}: {}", one.why)));
     }
+    let tests =
+        verdict.map(|verdict| test_lines(verdict, &read_log_tail(&dir))).unwrap_or_default();
     Ok(Trial {
         labels: read_labels(run, planned_trial, None),
         run: name.to_owned(),
@@ -95,6 +108,8 @@ pub fn read_trial(
             .collect(),
         passed_rate: verdict.map(|verdict| verdict.passed_rate),
         steps,
+        unanswered: index.and_then(JournalIndex::unanswered_row),
+        failed_tries: index.map(|index| index.failed_tries.clone()).unwrap_or_default(),
         side_requests,
         input: spent.input_tokens,
         output: spent.output_tokens,
@@ -103,13 +118,32 @@ pub fn read_trial(
         limits: format_limits(planned_trial),
         chart_limits: chart_limits(planned_trial),
         beside: String::new(),
-        tests: verdict.map(|verdict| test_lines(verdict, &read_log_tail(&dir))).unwrap_or_default(),
+        grading: verdict.map(grading_summary).unwrap_or_default(),
+        error: most_frequent_error(&tests),
+        tests,
         has_patch: result.patch_bytes.is_some(),
         damage,
         agent_logs: index.map(|index| index.agent_logs.clone()).unwrap_or_default(),
         stderr,
+        served_files: served_files(&dir).map(|(name, _)| name).collect(),
         files: files.iter().map(|path| path.display().to_string()).collect(),
     })
+}
+
+/// Returns the names and paths of those files of a trial that the viewer serves. Files that an agent
+/// could have replaced by links to other files are not among them.
+pub fn served_files(dir: &TrialDir) -> impl Iterator<Item = (&'static str, PathBuf)> {
+    let files = [
+        ("trajectory.jsonl", dir.trajectory_path()),
+        ("patch.diff", dir.patch_path()),
+        ("outcome.json", dir.outcome_path()),
+        ("verdict.json", dir.verdict_path()),
+    ];
+    files.into_iter().filter(|(_, path)| is_served(path))
+}
+
+fn is_served(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|file| file.is_file() && file.len() <= MAX_SERVED_BYTES)
 }
 
 fn format_limits(planned_trial: PlannedTrial<'_>) -> Vec<String> {
@@ -222,8 +256,6 @@ pub fn reference_patch(task: &RunTask) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use proctor_report::read_trial_result;
 
     use super::*;

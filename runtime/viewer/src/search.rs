@@ -3,22 +3,24 @@
 //! parsed.
 
 use std::{
-    fs::File,
+    cmp::Reverse,
+    collections::BTreeSet,
+    fs::{self, File},
     io::{self, Read as _},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
 use proctor_record::{EventLine, EventReader, RunDir, parallel_map};
-use proctor_types::{Event, Message};
-use regex::{Regex, RegexBuilder, bytes};
+use proctor_types::{Event, Message, ModelResponse, escape_unprintable_line};
+use regex::{Regex, RegexBuilder, RegexSetBuilder, bytes};
 
 use super::{
     PlannedTrial,
     pages::trial_name,
     planned_trials,
-    tool_calls::{format_arguments, model_reasoning},
-    urls::{Query, UrlForm, percent_encode},
+    response_text::{model_reasoning, model_refusal, other_fields},
+    tool_calls::format_arguments,
     viewed_run::ViewedRun,
 };
 use crate::{
@@ -26,12 +28,16 @@ use crate::{
     html::{Hit, SearchResults, TrialName},
 };
 
-/// Maximum number of matches shown.
+/// Maximum number of matches on one page. The next page continues after the last one.
 const MAX_HITS: usize = 200;
 /// Number of characters of context shown on each side of a match.
 const CONTEXT_CHARS: usize = 90;
 /// Maximum number of characters shown of a match.
 const MAX_MATCH_CHARS: usize = 200;
+/// Maximum length of a journal in which a trial's page looks for the names of failed tests, in bytes.
+const MAX_MENTION_BYTES: u64 = 4 << 20;
+/// Maximum number of words of the text that a line is checked for before it is parsed.
+const MAX_REQUIRED_WORDS: usize = 4;
 /// How many of the latest matches are checked for duplicates.
 const DUPLICATE_WINDOW: usize = 16;
 /// How long a search may take. It can be continued from the first trial that was not searched.
@@ -46,29 +52,33 @@ const MAX_PATTERN_BYTES: usize = 1 << 20;
 /// A compiled search pattern.
 struct Pattern {
     regex: Regex,
-    /// A literal text that every matching line contains. Lines without it need not be parsed.
-    required_literal: Option<bytes::Regex>,
-    /// Maximum length of a match of this literal, in bytes.
-    literal_bytes: usize,
+    /// Words that every matching line contains, the longest first. Lines without them need not be
+    /// parsed.
+    required_words: Vec<bytes::Regex>,
+    /// Maximum length of a match of the longest word, in bytes.
+    word_bytes: usize,
 }
 
 impl Pattern {
+    /// Compiles a regular expression, or a text. Pages show line breaks as spaces, so white space in
+    /// a text matches any white space.
     fn compile(text: &str, is_pattern: bool) -> Result<Self, regex::Error> {
-        let plain = regex::escape(text);
+        let plain = text_pattern(text);
         let source = if is_pattern { text } else { &plain };
         let regex = RegexBuilder::new(source)
             .case_insensitive(true)
             .size_limit(MAX_PATTERN_BYTES)
             .build()?;
-        // Don't use a literal with characters that JSON escapes. Journals contain them in escaped
-        // form, and escaped twice in a call's arguments.
-        let is_escaped =
-            |sign: char| sign.is_control() || !sign.is_ascii() || "\"\\/".contains(sign);
-        let part = text.split(is_escaped).max_by_key(|part| part.len()).unwrap_or_default();
-        let part = (!is_pattern && !part.is_empty())
-            .then(|| bytes::RegexBuilder::new(&regex::escape(part)).case_insensitive(true).build());
+        let required = if is_pattern { Vec::new() } else { recorded_words(text) };
+        let compiled = required
+            .iter()
+            .map(|word| {
+                bytes::RegexBuilder::new(&regex::escape(word)).case_insensitive(true).build()
+            })
+            .collect::<Result<Vec<_>, _>>()?;
         // Without regard to case, an ASCII letter may match a character of up to three bytes.
-        Ok(Self { regex, required_literal: part.transpose()?, literal_bytes: 3 * text.len() })
+        let word_bytes = 3 * required.first().map_or(0, |word| word.len());
+        Ok(Self { regex, required_words: compiled, word_bytes })
     }
 
     /// Whether a journal may contain a match, judging by its bytes. Returns `false` for a journal that
@@ -78,9 +88,9 @@ impl Pattern {
         if !journal.is_file() {
             return Ok(false);
         }
-        let Some(literal) = &self.required_literal else { return Ok(true) };
+        let Some(word) = self.required_words.first() else { return Ok(true) };
         let mut file = File::open(journal)?;
-        let mut buffer = vec![0; SCAN_BYTES + self.literal_bytes];
+        let mut buffer = vec![0; SCAN_BYTES + self.word_bytes];
         // The end of the previous part, in which a match may begin.
         let mut kept = 0;
         loop {
@@ -89,16 +99,16 @@ impl Pattern {
                 return Ok(false);
             }
             let end = kept + read;
-            if literal.is_match(&buffer[..end]) {
+            if word.is_match(&buffer[..end]) {
                 return Ok(true);
             }
-            kept = end.min(self.literal_bytes);
+            kept = end.min(self.word_bytes);
             buffer.copy_within(end - kept..end, 0);
         }
     }
 
     fn may_match(&self, line: &[u8]) -> bool {
-        self.required_literal.as_ref().is_none_or(|part| part.is_match(line))
+        self.required_words.iter().all(|word| word.is_match(line))
     }
 
     /// Returns the first match in a string, and the number of further matches.
@@ -111,6 +121,29 @@ impl Pattern {
     }
 }
 
+/// Returns the regular expression that finds a text.
+fn text_pattern(text: &str) -> String {
+    let words: Vec<String> = text.split_whitespace().map(regex::escape).collect();
+    words.join(r"\s+")
+}
+
+/// Returns words of a text that a journal contains exactly as pages show them, the longest first.
+///
+/// Pages show the arguments of a call as `key: value` and without quotes, and journals contain JSON.
+/// So a word must not contain a character that either of them adds, or that JSON escapes.
+fn recorded_words(text: &str) -> Vec<&str> {
+    let is_outside = |sign: char| {
+        sign.is_whitespace()
+            || sign.is_control()
+            || !sign.is_ascii()
+            || "\"\\/:,()[]{}".contains(sign)
+    };
+    let mut words: Vec<&str> = text.split(is_outside).filter(|word| !word.is_empty()).collect();
+    words.sort_by_key(|word| Reverse(word.len()));
+    words.truncate(MAX_REQUIRED_WORDS);
+    words
+}
+
 /// A trial whose journal is searched.
 struct SearchedTrial<'a> {
     run: &'a ViewedRun,
@@ -118,7 +151,8 @@ struct SearchedTrial<'a> {
     journal: PathBuf,
 }
 
-/// Returns the result of a query over all journals, or over one trial's journal.
+/// Returns the result of a query over the journals of its scope: all trials, those of a run or an
+/// arm, or one trial.
 pub fn search(runs: &[ViewedRun], query: &Query) -> Result<SearchResults, ViewError> {
     search_within(runs, query, TIME_LIMIT)
 }
@@ -129,73 +163,135 @@ fn search_within(
     limit: Duration,
 ) -> Result<SearchResults, ViewError> {
     let deadline = Instant::now() + limit;
-    let (text, trial) = (query.first_value("q"), query.first_value("trial"));
+    let value = |name| query.first_value(name).to_owned();
+    let arms: BTreeSet<String> = runs
+        .iter()
+        .flat_map(|run| &run.record.arms)
+        .map(|arm| escape_unprintable_line(&arm.name))
+        .collect();
     let mut search = SearchResults {
-        text: text.to_owned(),
+        text: value("q"),
         pattern: !query.first_value("pattern").is_empty(),
-        trial: trial.to_owned(),
+        trial: value("trial"),
+        run: value("run"),
+        arm: value("arm"),
+        first: !query.first_value("first").is_empty(),
+        runs: runs.iter().map(|run| (run.number.to_string(), run.name.clone())).collect(),
+        arms: arms.into_iter().collect(),
         ..SearchResults::default()
     };
-    if text.is_empty() {
+    if search.text.trim().is_empty() {
+        search.text.clear();
         return Ok(search);
     }
-    let wanted = match Pattern::compile(text, search.pattern) {
+    let wanted = match Pattern::compile(&search.text, search.pattern) {
         Ok(wanted) => wanted,
         Err(error) => {
             search.refused = format!("invalid regular expression: {error}");
             return Ok(search);
         }
     };
-    let mut trials = Vec::new();
-    for run in runs {
-        let dir = RunDir::open_read_only(&run.path)?;
-        let planned = planned_trials(&run.record).into_iter();
-        let selected =
-            planned.filter(|one| trial.is_empty() || trial == trial_key(run.number, one));
-        trials.extend(selected.map(|planned| {
-            let journal = dir.trial_dir(&planned.id()).trajectory_path();
-            SearchedTrial { run, planned, journal }
-        }));
-    }
+    let trials = searched_trials(runs, &search)?;
     search.of = trials.len();
-    let from = query.first_value("from").parse::<usize>().unwrap_or(0);
-    search.skipped = from.min(trials.len());
+    let number = |name| query.first_value(name).parse::<usize>().unwrap_or(0);
+    search.skipped = number("from").min(trials.len());
+    // Number of matches in the first trial that an earlier page has shown.
+    let mut shown_before = number("skip");
+    search.continues_trial = shown_before > 0;
     let mut next = search.skipped;
     let mut has_read_journal = false;
     'batches: for batch in trials[search.skipped..].chunks(BATCH_SIZE) {
         // The first batch is always searched, so that a continued search makes progress.
-        if search.cut || (next > search.skipped && Instant::now() >= deadline) {
+        if next > search.skipped && Instant::now() >= deadline {
             break;
         }
         // If a journal cannot be scanned, reading it reports the error.
         let may_match =
             parallel_map(batch, |one| wanted.may_match_file(&one.journal).unwrap_or(true));
         for (one, may_match) in batch.iter().zip(may_match) {
-            if may_match && !search.cut {
+            if may_match {
+                if search.hits.len() == MAX_HITS {
+                    search.next_skip = Some(0);
+                    break 'batches;
+                }
                 // Reading a journal may take long, so the time is checked before each. The first
                 // one is always read.
                 if has_read_journal && Instant::now() >= deadline {
                     break 'batches;
                 }
                 has_read_journal = true;
-                search_journal(one, &wanted, runs.len() > 1, &mut search)?;
+                search_journal(one, &wanted, runs.len() > 1, shown_before, &mut search)?;
+                if search.next_skip.is_some() {
+                    break 'batches;
+                }
             }
+            shown_before = 0;
             next += 1;
         }
     }
     search.read = next - search.skipped;
-    if next < trials.len() && !search.cut {
-        let pattern = if search.pattern { "&pattern=1" } else { "" };
-        search.next = format!("search?q={}{pattern}&from={next}", percent_encode(text));
+    search.cut = search.next_skip.is_some();
+    search.matching =
+        search.hits.iter().map(|hit| hit.href.as_str()).collect::<BTreeSet<_>>().len();
+    if next < trials.len() {
+        search.next = next_address(&search, next);
     }
     Ok(search)
 }
 
-/// Adds the matches in a trial's journal.
+/// Returns the trials in the scope of a search, in plan order.
+fn searched_trials<'a>(
+    runs: &'a [ViewedRun],
+    search: &SearchResults,
+) -> Result<Vec<SearchedTrial<'a>>, ViewError> {
+    let mut trials = Vec::new();
+    for run in runs {
+        if !search.run.is_empty() && search.run != run.number.to_string() {
+            continue;
+        }
+        let dir = RunDir::open_read_only(&run.path)?;
+        for planned in planned_trials(&run.record) {
+            let is_in_scope = (search.trial.is_empty()
+                || is_trial_address(&search.trial, run.number, &planned))
+                && (search.arm.is_empty()
+                    || search.arm == escape_unprintable_line(&planned.arm.name));
+            if is_in_scope {
+                let journal = dir.trial_dir(&planned.id()).trajectory_path();
+                trials.push(SearchedTrial { run, planned, journal });
+            }
+        }
+    }
+    Ok(trials)
+}
+
+/// Returns the address of the search that continues with the trial at `next`, relative to the root.
+fn next_address(search: &SearchResults, next: usize) -> String {
+    let mut address = format!("search?q={}", percent_encode(&search.text));
+    if search.pattern {
+        address += "&pattern=1";
+    }
+    if search.first {
+        address += "&first=1";
+    }
+    for (name, value) in [("trial", &search.trial), ("run", &search.run), ("arm", &search.arm)] {
+        if !value.is_empty() {
+            address += &format!("&{name}={}", percent_encode(value));
+        }
+    }
+    address += &format!("&from={next}");
+    if let Some(skip) = search.next_skip.filter(|skip| *skip > 0) {
+        address += &format!("&skip={skip}");
+    }
+    address
+}
+
+/// Adds the matches in a trial's journal, without the first `shown_before` ones. If the page is full
+/// before the end, sets the number of matches that were shown.
 fn search_journal(
     searched: &SearchedTrial<'_>,
     wanted: &Pattern,
     has_several_runs: bool,
+    shown_before: usize,
     search: &mut SearchResults,
 ) -> Result<(), ViewError> {
     let SearchedTrial { run, planned, journal } = searched;
@@ -204,43 +300,81 @@ fn search_journal(
     if has_several_runs {
         name.run.clone_from(&run.name);
     }
+    let mut found: Vec<Hit> = Vec::new();
+    let room = MAX_HITS - search.hits.len();
     // Skip invalid lines here. The trial's page reports them.
-    for line in EventReader::open(journal)?.flatten() {
+    'lines: for line in EventReader::open(journal)?.flatten() {
         if !wanted.may_match(line.json()) {
             continue;
         }
         for (place_in, text) in event_texts(&line) {
             let Some((at, more)) = wanted.find_first(&text) else { continue };
-            if search.hits.len() == MAX_HITS {
-                search.cut = true;
-                return Ok(());
-            }
-            let hit = build_hit(&name, &place, line.step, place_in, &text, at, more);
+            let hit = build_hit(&name, &place, hit_step(&line), place_in, &text, at, more);
             // A call is recorded in the response and a second time when it runs, so skip
             // duplicates.
-            if !search.hits.iter().rev().take(DUPLICATE_WINDOW).any(|known| *known == hit) {
-                search.hits.push(hit);
+            if found.iter().rev().take(DUPLICATE_WINDOW).any(|known| *known == hit) {
+                continue;
+            }
+            if found.len() == shown_before.saturating_add(room) {
+                search.next_skip = Some(found.len());
+                break 'lines;
+            }
+            found.push(hit);
+            if search.first {
+                break 'lines;
             }
         }
     }
+    search.hits.extend(found.into_iter().skip(shown_before));
     Ok(())
 }
 
-/// Returns the trial's key in query strings: `RUN/TASK/ARM/ATTEMPT`, before percent-encoding.
-pub fn trial_key(run: usize, planned_trial: &PlannedTrial<'_>) -> String {
-    let (task, arm) = (&planned_trial.task.task.id, super::urls::short_arm_id(planned_trial));
+/// Returns the step whose page shows a line's texts. 0 means the trial's page.
+fn hit_step(line: &EventLine) -> u64 {
+    // An attempt is recorded before the response, and belongs to the step of the response.
+    line.step + u64::from(line.kind == "model_attempted")
+}
+
+/// Whether `trial` (`RUN/TASK/ARM/ATTEMPT` without percent-encoding) is the address of this trial.
+fn is_trial_address(trial: &str, run: usize, planned_trial: &PlannedTrial<'_>) -> bool {
+    trial == readable_address(run, planned_trial)
+}
+
+/// Returns a trial's address without percent-encoding, so that people can read it.
+pub fn readable_address(run: usize, planned_trial: &PlannedTrial<'_>) -> String {
+    let (task, arm) = (&planned_trial.task.task.id, super::address::short_arm_id(planned_trial));
     format!("{run}/{task}/{arm}/{}", planned_trial.attempt)
 }
 
-/// Returns the URL of a search for a test's name within one trial.
-pub fn test_search_url(run: usize, planned_trial: &PlannedTrial<'_>, test: &str) -> String {
-    let name = test.rsplit("::").next().unwrap_or(test);
-    let bare = name.split('[').next().unwrap_or(name);
+/// Returns the address of a search for a test's name within a trial.
+pub fn search_address_for_test(run: usize, planned_trial: &PlannedTrial<'_>, test: &str) -> String {
     format!(
         "search?q={}&trial={}",
-        percent_encode(bare),
-        percent_encode(&trial_key(run, planned_trial))
+        percent_encode(bare_test_name(test)),
+        percent_encode(&readable_address(run, planned_trial))
     )
+}
+
+/// Returns a test's name without its file and parameters.
+fn bare_test_name(test: &str) -> &str {
+    let name = test.rsplit("::").next().unwrap_or(test);
+    name.split('[').next().unwrap_or(name)
+}
+
+/// Returns, for each test, whether a search for its name in a journal has a match. Returns `None`
+/// if the journal is too long to look for every test.
+pub fn find_mentioned_tests(journal: &Path, tests: &[&str]) -> Option<Vec<bool>> {
+    let is_short = fs::metadata(journal).is_ok_and(|file| file.len() <= MAX_MENTION_BYTES);
+    let patterns = tests.iter().map(|test| text_pattern(bare_test_name(test)));
+    let names = RegexSetBuilder::new(patterns).case_insensitive(true).build().ok();
+    let names = names.filter(|_| is_short)?;
+    let mut found = vec![false; tests.len()];
+    for line in EventReader::open(journal).ok()?.flatten() {
+        for (_, text) in event_texts(&line) {
+            names.matches(&text).into_iter().for_each(|index| found[index] = true);
+        }
+    }
+    Some(found)
 }
 
 fn build_hit(
@@ -278,6 +412,7 @@ fn event_texts(line: &EventLine) -> Vec<(String, String)> {
         "model_asked",
         "model_answered",
         "grace_answered",
+        "request_served",
         "model_attempted",
         "tool_called",
         "tool_returned",
@@ -300,18 +435,10 @@ fn event_texts(line: &EventLine) -> Vec<(String, String)> {
                 Message::Assistant { .. } | Message::Tool { .. } => None,
             })
             .collect(),
-        Event::ModelAnswered { answer } | Event::GraceAnswered { answer } => {
-            let mut all = vec![
-                ("reasoning".to_owned(), model_reasoning(&answer.extra)),
-                ("message".to_owned(), answer.content),
-            ];
-            let calls = answer.tool_calls.into_iter();
-            all.extend(
-                calls.map(|call| {
-                    (format!("call of {}", call.name), format_arguments(&call.arguments))
-                }),
-            );
-            all
+        Event::ModelAnswered { answer } => response_texts(answer, ""),
+        Event::GraceAnswered { answer } => response_texts(answer, "after the limit: "),
+        Event::RequestServed { answer: Some(answer), .. } => {
+            response_texts(*answer, "side request: ")
         }
         Event::ToolCalled { name, arguments, .. } => {
             vec![(format!("call of {name}"), format_arguments(&arguments.to_string()))]
@@ -328,10 +455,27 @@ fn event_texts(line: &EventLine) -> Vec<(String, String)> {
     }
 }
 
+/// Returns the texts of a response, each with a label that begins with `prefix`.
+fn response_texts(response: ModelResponse, prefix: &str) -> Vec<(String, String)> {
+    let mut all = vec![
+        ("reasoning".to_owned(), model_reasoning(&response.extra)),
+        ("refusal".to_owned(), model_refusal(&response.extra)),
+    ];
+    all.extend(
+        other_fields(&response.extra)
+            .into_iter()
+            .map(|(name, text)| (format!("field {name}"), text)),
+    );
+    all.push(("message".to_owned(), response.content));
+    let calls = response.tool_calls.into_iter();
+    all.extend(
+        calls.map(|call| (format!("call of {}", call.name), format_arguments(&call.arguments))),
+    );
+    all.into_iter().map(|(label, text)| (format!("{prefix}{label}"), text)).collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
     use crate::test_run::{start_trial, write_plan};
 
@@ -404,5 +548,92 @@ mod tests {
             (found.found.as_str(), found.fragment.as_str()),
             ("\u{e4}\u{e4}", "%C3%A4%C3%A4")
         );
+    }
+
+    /// Records outputs of a tool in a trial, one per text.
+    fn record_outputs(journal: &mut proctor_record::Journal, texts: impl Iterator<Item = String>) {
+        for shown in texts {
+            let returned = Event::ToolReturned {
+                call_id: "c".into(),
+                name: "shell".into(),
+                shown,
+                full: None,
+                exit_status: Some(0),
+                seconds: 0.1,
+                malformed: false,
+                edited: None,
+            };
+            journal.append(1, returned).unwrap();
+        }
+    }
+
+    #[test]
+    fn search_has_pages_and_can_be_limited_to_a_run_or_an_arm() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = ["one", "other"].map(|name| folder.path().join(name));
+        let most = MAX_HITS + 50;
+        for path in &paths {
+            let plan = write_plan(path, &["a", "b"], 1, 1);
+            for (arm, count) in plan.arms.iter().zip([most, 1]) {
+                let (_, _, mut journal) = start_trial(path, &plan.tasks[0], arm);
+                record_outputs(&mut journal, (0..count).map(|at| format!("needle {at}.")));
+            }
+        }
+        let runs: Vec<ViewedRun> = (1..)
+            .zip(&paths)
+            .map(|(number, path)| ViewedRun::open(path, number).unwrap())
+            .collect();
+        let find = |query: &str| search_within(&runs, &Query::parse(query), TIME_LIMIT).unwrap();
+        let (mut query, mut seen, mut pages) = ("q=needle".to_owned(), Vec::new(), 0);
+        while !query.is_empty() {
+            let page = find(&query);
+            assert!(page.hits.len() <= MAX_HITS && pages < 9, "{query}");
+            seen.extend(
+                page.hits.iter().map(|hit| format!("{} {}{}", hit.href, hit.found, hit.after)),
+            );
+            query = page.next.strip_prefix("search?").unwrap_or_default().to_owned();
+            pages += 1;
+        }
+        let distinct: BTreeSet<&String> = seen.iter().collect();
+        assert_eq!((seen.len(), distinct.len(), pages), (2 * (most + 1), 2 * (most + 1), 3));
+        for (query, trials, matching) in [
+            ("q=needle&run=2&first=1", 2, 2),
+            ("q=needle&arm=b", 2, 2),
+            ("q=needle&run=1&arm=b", 1, 1),
+        ] {
+            let found = find(query);
+            assert_eq!((found.of, found.matching), (trials, matching), "{query}");
+            assert_eq!(found.hits.len(), matching, "{query}");
+        }
+    }
+
+    #[test]
+    fn only_tests_that_the_steps_mention_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run");
+        let plan = write_plan(&path, &["a"], 1, 1);
+        let (_, dir, mut journal) = start_trial(&path, &plan.tasks[0], &plan.arms[0]);
+        record_outputs(&mut journal, ["FAILED t.py::test_one[2] - assert".to_owned()].into_iter());
+        drop(journal);
+        let find = |tests: &[&str]| find_mentioned_tests(&dir.trajectory_path(), tests);
+        assert_eq!(find(&["t.py::test_one[1]", "t.py::test_two"]), Some(vec![true, false]));
+        assert_eq!(find(&[]), Some(vec![]));
+        assert_eq!(find_mentioned_tests(&folder.path().join("missing"), &["a"]), None);
+    }
+
+    #[test]
+    fn displayed_text_is_found_as_it_is_displayed() {
+        let arguments = format_arguments(r#"{"command":"sed -i\n  x","line":3}"#);
+        let journal = br#"{"arguments":"{\"command\":\"sed -i\\n  x\",\"line\":3}"}"#;
+        for (text, is_found) in [
+            ("command: sed -i", true),
+            ("sed -i x line: 3", true),
+            ("command:  SED", true),
+            ("command: -i", false),
+        ] {
+            let wanted = Pattern::compile(text, false).unwrap();
+            assert_eq!(wanted.find_first(&arguments).is_some(), is_found, "{text}");
+            assert!(!is_found || wanted.may_match(journal), "{text}");
+        }
     }
 }

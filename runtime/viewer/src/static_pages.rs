@@ -132,7 +132,8 @@ impl Pages {
         folder.write(&format!("{place}{PAGE_SUFFIX}"), &page)?;
         let here = format!("{step_above}{place}");
         let step_links = Links { root: step_above, here: &here, ..links };
-        for number in 1..=told.steps.len() as u64 {
+        let pages = told.steps.len() + usize::from(told.unanswered.is_some());
+        for number in 1..=pages as u64 {
             if let Some(page) = step_page(shown, found, number, None, &step_links)? {
                 folder.write(&format!("{place}/step/{number}{PAGE_SUFFIX}"), &page)?;
             }

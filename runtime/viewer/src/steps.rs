@@ -2,25 +2,29 @@
 
 use proctor_record::{Blobs, PatchPolicy, RecordError, Tree, collect_patch};
 use proctor_types::Event;
+use serde::de::IgnoredAny;
 
 use super::{
     JournalIndex,
-    tool_calls::{agent_text, arguments_text, format_arguments, model_reasoning},
+    response_text::{join_texts, model_reasoning, model_refusal, other_fields, said_text},
+    tool_calls::{agent_text, arguments_text, format_arguments, summarize_call},
 };
 use crate::html::{Call, EgressRequest, EndpointRequest, Step};
 
 /// Reads one step from its journal lines. Returns `None` if the trial has no such step.
 pub fn read_step(index: &JournalIndex, blobs: &Blobs, number: u64) -> Option<Step> {
-    let row = index.rows.get(number.checked_sub(1)? as usize)?;
+    let unanswered = || index.unanswered_row().filter(|row| row.number == number);
+    let row = index.rows.get(number.checked_sub(1)? as usize).cloned().or_else(unanswered)?;
     let side_requests = index.side_requests.iter().filter(|one| one.step == number);
     let side_requests = side_requests.cloned().collect();
-    let mut step = Step { row: row.clone(), side_requests, ..Step::default() };
+    let mut step = Step { row, side_requests, ..Step::default() };
     for line in index.step_lines(number) {
         match line.and_then(|line| line.parse_event()) {
             Ok(event) => add_event(&mut step, event.event),
             Err(bad) => step.notes.push(bad.to_string()),
         }
     }
+    step.notes = count_repeats(step.notes);
     if let Some([before, after, first]) = index.trees_around_step(number) {
         // If a tree is corrupt, show the step without its diffs.
         let mut told = |diff: Result<String, RecordError>| {
@@ -50,24 +54,45 @@ pub fn read_step_text(index: &JournalIndex, number: u64) -> String {
     }
     let calls: Vec<String> =
         step.calls.iter().map(|call| format!("{}: {}", call.name, call.arguments)).collect();
-    if calls.is_empty() { step.message } else { calls.join("\n") }
+    if calls.is_empty() { join_texts(&step.message, &step.refusal) } else { calls.join("\n") }
+}
+
+/// Returns a step's changes to the work directory as a diff. `None` if there is no snapshot, or if a
+/// tree cannot be read.
+pub fn read_step_diff(index: &JournalIndex, blobs: &Blobs, number: u64) -> Option<String> {
+    let [before, after, _] = index.trees_around_step(number)?;
+    diff_trees(blobs, before, after).ok()
 }
 
 fn add_event(step: &mut Step, event: Event) {
     match event {
         Event::ModelAnswered { answer } => {
             step.reasoning = model_reasoning(&answer.extra);
+            step.refusal = model_refusal(&answer.extra);
+            step.other_fields = other_fields(&answer.extra);
+            step.is_refused = answer.refused;
+            step.finish_reason = answer.finish_reason.unwrap_or_default();
             let calls = answer.tool_calls.into_iter();
             let call = |call: proctor_types::ToolCall| Call {
                 id: call.id,
                 name: call.name,
                 arguments: format_arguments(&call.arguments),
+                is_json: serde_json::from_str::<IgnoredAny>(&call.arguments).is_ok(),
                 ..Call::default()
             };
             step.calls = calls.map(call).collect();
             step.message = answer.content;
         }
+        Event::GraceAnswered { answer } => {
+            let calls = answer.tool_calls.iter();
+            let calls = calls.map(|call| summarize_call(&call.name, &call.arguments));
+            let texts = [said_text(&answer)].into_iter().chain(calls);
+            let texts: Vec<String> = texts.filter(|text| !text.is_empty()).collect();
+            step.grace_response = texts.join("\n");
+        }
         Event::ToolCalled { call_id, name, arguments } => {
+            // The journal records arguments that are not JSON as a string.
+            let is_json = !arguments.is_string();
             let arguments = format_arguments(&arguments.to_string());
             // Some clients rewrite the ids of calls, so also compare the calls themselves.
             let by_id = step.calls.iter().position(|call| call.id == call_id && call.name == name);
@@ -76,7 +101,10 @@ fn add_event(step: &mut Step, event: Event) {
             let found = by_id.or_else(by_text).or_else(|| step.calls.iter().position(is_same));
             match found {
                 Some(at) => step.calls[at].ran = true,
-                None => step.calls.push(Call { name, arguments, ran: true, ..Call::default() }),
+                None => {
+                    let call = Call { name, arguments, is_json, ran: true, ..Call::default() };
+                    step.calls.push(call);
+                }
             }
         }
         Event::ToolReturned { name, shown, full, exit_status, seconds, malformed, .. } => {
@@ -113,7 +141,7 @@ fn add_event(step: &mut Step, event: Event) {
             ..
         } => {
             if let Some(error) = error {
-                step.notes.push(format!("attempt {attempt} failed: {error}"));
+                step.notes.push(format!("request failed: {error}"));
             }
             let waited_seconds = wait_seconds + queued_seconds;
             step.sends.push(EndpointRequest {
@@ -132,10 +160,20 @@ fn add_event(step: &mut Step, event: Event) {
         Event::BudgetReached { budget, .. } => {
             step.notes.push(format!("reached the limit on {budget}"))
         }
-        Event::TryFailed { fault, .. } => step.notes.push(fault.to_string()),
+        Event::TryFailed { fault, .. } => step.notes.push(format!("try failed: {fault}")),
         Event::Noted { note } => step.agent_logs.extend(agent_text(&note)),
         _ => {}
     }
+}
+
+/// Replaces equal notes that follow each other by one note with their number.
+fn count_repeats(notes: Vec<String>) -> Vec<String> {
+    let same = notes.chunk_by(|one, next| one == next);
+    same.map(|group| match group {
+        [note] => note.clone(),
+        _ => format!("{} ({} times)", group[0], group.len()),
+    })
+    .collect()
 }
 
 fn diff_trees(blobs: &Blobs, tree_before: &str, tree_after: &str) -> Result<String, RecordError> {

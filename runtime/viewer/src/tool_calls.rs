@@ -64,10 +64,3 @@ const AGENT_TEXT_KEYS: [&str; 2] = ["agent_log", "agent_showed"];
 pub fn agent_text(note: &Map<String, Value>) -> Option<String> {
     AGENT_TEXT_KEYS.iter().find_map(|key| note.get(*key)).map(arguments_text)
 }
-
-/// Returns the model's reasoning, if the endpoint returned it.
-pub fn model_reasoning(extra: &Map<String, Value>) -> String {
-    let fields = ["reasoning_content", "reasoning", "thinking"];
-    let known = fields.iter().find_map(|field| extra.get(*field));
-    known.map(arguments_text).unwrap_or_default()
-}

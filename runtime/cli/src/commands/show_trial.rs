@@ -157,6 +157,9 @@ fn format_trial(trial: &Trial, run: &Path) -> String {
     if !trial.interruptions.is_empty() {
         line(format!("interrupted: {}", trial.interruptions));
     }
+    for (steps, fault) in &trial.failed_tries {
+        line(format!("failed try, after {}: {fault}", count_with_noun(*steps, "step")));
+    }
     if !trial.integrity.is_empty() {
         line(format!("integrity: {}", trial.integrity));
     }
@@ -180,7 +183,7 @@ fn format_trial(trial: &Trial, run: &Path) -> String {
     if !trial.steps.is_empty() {
         line(format!("\n{:>4} {:>8} {:>8} {:>7}  did", "step", "seconds", "tok in", "out"));
     }
-    for step in &trial.steps {
+    for step in trial.steps.iter().chain(&trial.unanswered) {
         line(format_step_row(step));
     }
     let passed = trial.tests.iter().filter(|test| test.passed).count();
@@ -342,6 +345,13 @@ fn format_step(step: &Step, name: &str) -> String {
     }
     part("reasoning", &step.reasoning);
     part("message", &step.message);
+    part("refusal", &step.refusal);
+    if step.is_refused && step.refusal.is_empty() {
+        part("refused", &format!("finish reason: {}", step.finish_reason));
+    }
+    for (name, text) in &step.other_fields {
+        part(&format!("field {name} of the response"), text);
+    }
     for call in &step.calls {
         part(&format!("call: {}", call.name), &call.arguments);
         let status =
@@ -357,6 +367,7 @@ fn format_step(step: &Step, name: &str) -> String {
             if output.is_empty() { "(empty)" } else { output },
         );
     }
+    part("response after the limit", &step.grace_response);
     for url in &step.urls {
         part("egress", &format!("{} {}: {} {}", url.method, url.url, url.decision, url.why));
     }

@@ -2,17 +2,13 @@
 
 use serde::Serialize;
 
-use super::{Step, StepRow, TrialName};
+use super::{Step, StepRow, TrialName, sentence::Sentence};
 
 /// Maximum number of table cells for the alignment of two trials: 2,000 steps each. Longer trials
 /// are aligned by step number.
 const MAX_ALIGNMENT_CELLS: usize = 4_000_000;
 /// Maximum number of lines shown of an output, from the first line that differs.
 const MAX_OUTPUT_LINES: usize = 20;
-/// Maximum number of characters in an excerpt: of the common text before the difference, of the
-/// difference, and of the common text after it.
-const MAX_EXCERPT_CHARS: [usize; 3] = [40, 160, 40];
-
 /// Where trials diverge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Divergence {
@@ -53,51 +49,6 @@ pub fn find_divergence(trials: &[&[StepRow]]) -> Divergence {
     let end = if parted { alike + 1 } else { longest };
     let ended = trials.iter().enumerate().filter(|(_, rows)| rows.len() < end);
     Divergence { alike, parted, saw, ended: ended.map(|(index, _)| index).collect() }
-}
-
-/// A part of a sentence: a trial's name, or the text between names.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct SentencePart {
-    pub(crate) name: Option<TrialName>,
-    pub(crate) text: String,
-}
-
-/// A sentence with the names of trials, which the page shows with their own text direction.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Sentence(Vec<SentencePart>);
-
-impl Sentence {
-    fn from_text(text: impl Into<String>) -> Self {
-        Self::default().text(text)
-    }
-
-    fn text(mut self, text: impl Into<String>) -> Self {
-        let text = text.into();
-        if !text.is_empty() {
-            self.0.push(SentencePart { name: None, text });
-        }
-        self
-    }
-
-    fn name(mut self, name: &TrialName) -> Self {
-        self.0.push(SentencePart { name: Some(name.clone()), text: String::new() });
-        self
-    }
-
-    /// Adds names, with a separator between them and a text after each.
-    fn names<'a>(
-        mut self,
-        names: impl IntoIterator<Item = (&'a TrialName, String)>,
-        separator: &str,
-    ) -> Self {
-        for (index, (name, after)) in names.into_iter().enumerate() {
-            if index > 0 {
-                self = self.text(separator);
-            }
-            self = self.name(name).text(after);
-        }
-        self
-    }
 }
 
 /// Describes how steps differ, in one sentence. `steps` has the name and the step of each trial
@@ -147,70 +98,6 @@ pub(crate) fn describe_divergence(steps: &[(&TrialName, &Step)]) -> Sentence {
         }
     }
     Sentence::from_text("Their calls look the same but were recorded differently.")
-}
-
-/// A text in three parts: what it has in common with the other texts at its start, what differs,
-/// and what it has in common at its end.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct MarkedText {
-    pub(crate) start: String,
-    pub(crate) different: String,
-    pub(crate) end: String,
-}
-
-/// Marks where texts differ from each other. Returns one result per text.
-pub(crate) fn mark_differences(texts: &[&str]) -> Vec<MarkedText> {
-    let Some(first) = texts.first() else { return Vec::new() };
-    let prefix = texts.iter().map(|text| common_length(first.chars(), text.chars())).min();
-    let prefix = prefix.unwrap_or_default();
-    // Compare only what follows the common start, so that the two common parts never overlap.
-    let rests: Vec<&str> = texts.iter().map(|text| &text[prefix..]).collect();
-    let first_rest = &first[prefix..];
-    let suffix =
-        rests.iter().map(|rest| common_length(first_rest.chars().rev(), rest.chars().rev())).min();
-    let suffix = suffix.unwrap_or_default();
-    let marked = |text: &&str| {
-        let end = text.len() - suffix;
-        MarkedText {
-            start: text[..prefix].to_owned(),
-            different: text[prefix..end].to_owned(),
-            end: text[end..].to_owned(),
-        }
-    };
-    texts.iter().map(marked).collect()
-}
-
-impl MarkedText {
-    /// Returns the part of the text around the difference, on one line.
-    pub(crate) fn excerpt(&self) -> Self {
-        let [before, within, after] = MAX_EXCERPT_CHARS;
-        let flat = |text: &str| -> String {
-            text.chars().map(|sign| if sign.is_whitespace() { ' ' } else { sign }).collect()
-        };
-        let skipped = self.start.chars().count().saturating_sub(before);
-        let start: String = self.start.chars().skip(skipped).collect();
-        let (different, is_cut) = take_chars(&self.different, within);
-        // After a difference that is too long, the common end would look as if it followed directly.
-        let (end, more) = if is_cut { ("", true) } else { take_chars(&self.end, after) };
-        Self {
-            start: format!("{}{}", if skipped > 0 { "\u{2026}" } else { "" }, flat(&start)),
-            different: flat(different),
-            end: format!("{}{}", flat(end), if more { "\u{2026}" } else { "" }),
-        }
-    }
-}
-
-/// Returns the first characters of a text, and whether there are more.
-fn take_chars(text: &str, count: usize) -> (&str, bool) {
-    match text.char_indices().nth(count) {
-        Some((at, _)) => (&text[..at], true),
-        None => (text, false),
-    }
-}
-
-/// Returns the length in bytes of the characters that two texts have in common at their start.
-fn common_length(one: impl Iterator<Item = char>, other: impl Iterator<Item = char>) -> usize {
-    one.zip(other).take_while(|(a, b)| a == b).map(|(sign, _)| sign.len_utf8()).sum()
 }
 
 /// Returns the lines in which outputs differ: each text without the lines that all texts have in
@@ -383,48 +270,9 @@ mod tests {
             let [one, other] =
                 ["A", "B"].map(|arm| TrialName { arm: arm.to_owned(), ..TrialName::default() });
             let sentence = describe_divergence(&[(&one, a), (&other, b)]);
-            let text: String = sentence
-                .0
-                .iter()
-                .map(|part| part.name.as_ref().map_or(part.text.as_str(), |name| &name.arm))
-                .collect();
+            let text = sentence.plain_text();
             assert_eq!(text, expected);
         }
-    }
-
-    #[test]
-    fn differences_are_marked_between_common_ends() {
-        let marked = |text: [&str; 3]| MarkedText {
-            start: text[0].to_owned(),
-            different: text[1].to_owned(),
-            end: text[2].to_owned(),
-        };
-        assert_eq!(
-            mark_differences(&["grep é1 file", "grep ü22 file"]),
-            [marked(["grep ", "é1", " file"]), marked(["grep ", "ü22", " file"])]
-        );
-        assert_eq!(
-            mark_differences(&["aa", "aaa"]),
-            [marked(["aa", "", ""]), marked(["aa", "a", ""])]
-        );
-        assert_eq!(mark_differences(&["a", "b"]), [marked(["", "a", ""]), marked(["", "b", ""])]);
-        assert!(mark_differences(&[]).is_empty());
-    }
-
-    #[test]
-    fn excerpt_starts_shortly_before_the_difference() {
-        let [one, other] =
-            ["a", "b"].map(|sign| format!("{}\n{sign}{}", "x".repeat(99), "z".repeat(99)));
-        let marked = mark_differences(&[&one, &other]);
-        let excerpt = marked[0].excerpt();
-        assert_eq!(excerpt.start, format!("\u{2026}{} ", "x".repeat(MAX_EXCERPT_CHARS[0] - 1)));
-        assert_eq!(excerpt.different, "a");
-        assert_eq!(excerpt.end, format!("{}\u{2026}", "z".repeat(MAX_EXCERPT_CHARS[2])));
-        let short = mark_differences(&["same 1", "same 2"]);
-        assert_eq!(short[0].excerpt(), short[0], "a short text is shown completely");
-        let long = "y".repeat(MAX_EXCERPT_CHARS[1] + 1);
-        let long = mark_differences(&[&format!("{long}."), "."]);
-        assert_eq!(long[0].excerpt().end, "\u{2026}");
     }
 
     #[test]

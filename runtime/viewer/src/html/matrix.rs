@@ -4,7 +4,7 @@
 use minijinja::Error;
 use serde::Serialize;
 
-use super::{Links, RunSummary, TrialName, templates::render_template};
+use super::{Links, RunSummary, Sentence, TrialName, templates::render_template};
 
 /// A cell of the matrix.
 #[derive(Debug, Clone, Serialize)]
@@ -32,6 +32,17 @@ pub struct MatrixRow {
     pub cells: Vec<Vec<MatrixCell>>,
 }
 
+/// A fault that ended trials.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RunFault {
+    /// The first trial that it ended, and the trial's address relative to the root.
+    pub trial: TrialName,
+    pub href: String,
+    /// Number of further trials that it ended.
+    pub others: usize,
+    pub text: String,
+}
+
 /// A run as a matrix: one row per task, one column per arm.
 #[derive(Debug, Clone, Serialize)]
 pub struct Matrix {
@@ -42,7 +53,7 @@ pub struct Matrix {
     /// none.
     pub gap: String,
     /// The faults that ended trials of a stopped run.
-    pub faults: Vec<String>,
+    pub faults: Vec<RunFault>,
     /// Number of trials that have ended, then the number of all trials.
     pub ended: usize,
     pub trials: usize,
@@ -51,7 +62,7 @@ pub struct Matrix {
     /// The name and result of each arm.
     pub arms: Vec<(String, String)>,
     pub rows: Vec<MatrixRow>,
-    pub findings: Vec<String>,
+    pub findings: Vec<Sentence>,
 }
 
 /// The filter that the user entered. Empty strings match everything.

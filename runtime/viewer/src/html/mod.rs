@@ -10,6 +10,7 @@ mod comparison;
 mod conversation;
 mod dashboard;
 mod divergence;
+mod excerpt;
 mod figures;
 mod isolation;
 mod links;
@@ -17,8 +18,10 @@ mod loading;
 mod matrix;
 mod plot;
 mod report;
+mod result_difference;
 mod run_summary;
 mod search;
+mod sentence;
 mod side_by_side;
 mod side_requests;
 mod step_row;
@@ -37,11 +40,14 @@ pub use divergence::{Divergence, differing_steps, find_divergence};
 pub use links::{ASSETS, Links, join_pieces};
 pub use loading::render_loading_page;
 pub use matrix::{
-    Filter, FilterOptions, Matrix, MatrixCell, MatrixRow, Overview, PageLinks, render_matrix,
+    Filter, FilterOptions, Matrix, MatrixCell, MatrixRow, Overview, PageLinks, RunFault,
+    render_matrix,
 };
-pub use report::{NamedRun, ReportPage, ReportUrls, render_report};
+pub use report::{NamedRun, ReportAddresses, ReportPage, render_report};
+pub use result_difference::ComparedResult;
 pub use run_summary::RunSummary;
 pub use search::{Hit, SearchResults, render_search};
+pub use sentence::Sentence;
 pub use side_by_side::{TrialChoice, TrialColumn, render_side_by_side_page};
 pub use side_requests::SideRequest;
 pub use step_row::StepRow;

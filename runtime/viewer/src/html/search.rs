@@ -31,10 +31,24 @@ pub struct SearchResults {
     pub pattern: bool,
     /// URL of the trial that was searched. Empty if all trials were searched.
     pub trial: String,
+    /// The number of the run and the arm to which the search is limited. Empty if it is not.
+    pub run: String,
+    pub arm: String,
+    /// Whether only the first match of each trial is shown.
+    pub first: bool,
+    /// The numbers and names of the runs, and the arms, that the user can select.
+    pub runs: Vec<(String, String)>,
+    pub arms: Vec<String>,
     pub hits: Vec<Hit>,
-    /// Whether there were more matches than the page shows.
+    /// Number of trials with a match on this page.
+    pub matching: usize,
+    /// Whether an earlier page has shown the first matches of the first trial.
+    pub continues_trial: bool,
+    /// Whether the search stopped because the page is full.
     pub cut: bool,
-    /// Number of trials that were searched, then the number of all trials.
+    /// If the page is full: the number of matches of the next trial that have been shown.
+    pub next_skip: Option<usize>,
+    /// Number of trials that were searched, then the number of all trials in the scope.
     pub read: usize,
     pub of: usize,
     /// Number of trials before the first one that was searched.

@@ -33,6 +33,8 @@ pub struct StepRow {
     pub failed: bool,
     /// Whether the step ran tests, judging by its shell commands.
     pub tests: bool,
+    /// Whether tests ran, according to the outputs of these commands. `None` if they don't say so.
+    pub ran_tests: Option<bool>,
     /// Number of new, changed and removed paths.
     pub changed: u64,
     /// Number of requests to the egress proxy, then how many of them the proxy denied.
@@ -40,6 +42,10 @@ pub struct StepRow {
     pub denied: u64,
     /// Number of failed requests to the endpoint.
     pub resends: u64,
+    /// Number of tries of the trial that a fault ended during the step.
+    pub faults: u64,
+    /// Whether this is a request whose response never arrived. It is not a step.
+    pub is_unanswered: bool,
     /// The id of the sub-agent's conversation that the step belongs to. `None` if the step belongs
     /// to the agent itself, or if the record doesn't say.
     pub conversation: Option<String>,

@@ -8,7 +8,7 @@ use minijinja::{
     syntax::SyntaxConfig, value::Serde,
 };
 use proctor_report::{abbreviate_count, format_percent};
-use proctor_types::{escape_unprintable, sha256_hex};
+use proctor_types::{EvidenceClass, escape_unprintable, sha256_hex};
 use serde::Serialize;
 
 use crate::html::{
@@ -94,22 +94,40 @@ fn build_environment() -> Result<Environment<'static>, Error> {
     });
     templates.add_filter("digest", |text: String| text.chars().take(12).collect::<String>());
     templates.add_filter("words", |text: String| text.replace('_', " "));
-    templates.add_filter("diffclass", |line: &str| match line.as_bytes() {
-        [b'+', ..] => "added",
-        [b'-', ..] => "removed",
-        [b'@', ..] | [b'd', b'i', b'f', b'f', ..] => "place",
-        _ => "same",
+    templates.add_filter("evidenceclass", |kind: &str| {
+        EvidenceClass::for_kind(kind).map(|class| class.to_string()).unwrap_or_default()
     });
-    templates.add_filter("splitlines", |text: &str| {
-        text.lines().map(str::to_owned).collect::<Vec<String>>()
-    });
+    templates.add_filter("difflines", |text: &str| Serde(diff_lines(text)));
     for (name, text) in &TEMPLATE_FILES {
         templates.add_template(name, text)?;
     }
     Ok(templates)
 }
 
-/// Returns the source expression that lets a content security policy allow the style sheet of a
+/// Returns the lines of a diff, each as its CSS class and its text.
+fn diff_lines(text: &str) -> Vec<Vec<String>> {
+    // A file's header may contain `---` and `+++`, which are not changed lines.
+    let mut is_header = true;
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        if line.starts_with("diff ") {
+            is_header = true;
+        } else if line.starts_with("@@") {
+            is_header = false;
+        }
+        let class = match line.as_bytes() {
+            _ if is_header => "place",
+            [b'@', ..] => "place",
+            [b'+', ..] => "added",
+            [b'-', ..] => "removed",
+            _ => "same",
+        };
+        lines.push(vec![class.to_owned(), line.to_owned()]);
+    }
+    lines
+}
+
+/// Returns the source expression with which a content security policy allows the style sheet of a
 /// report page, and nothing else.
 pub fn report_style_source() -> String {
     csp_hash_source(&STYLE.concat())
@@ -125,7 +143,18 @@ fn csp_hash_source(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::csp_hash_source;
+    use super::{csp_hash_source, diff_lines};
+
+    #[test]
+    fn headers_of_a_diff_are_not_changes() {
+        let diff = "diff --git a/a b/a\nindex 1..2\n--- a/a\n+++ b/a\n@@ -1,2 +1,2 @@\n same\n--- old\n\
+                    +++ new\ndiff --git a/b b/b\n--- a/b\n@@ -1 +0,0 @@\n-gone";
+        let classes: Vec<String> =
+            diff_lines(diff).into_iter().map(|line| line[0].clone()).collect();
+        assert_eq!(classes[..5], ["place"; 5]);
+        let rest = ["same", "removed", "added", "place", "place", "place", "removed"];
+        assert_eq!(classes[5..], rest);
+    }
 
     #[test]
     fn hash_source_is_base64_digest() {

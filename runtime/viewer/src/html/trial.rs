@@ -25,6 +25,16 @@ pub struct Step {
     pub statement: String,
     pub message: String,
     pub reasoning: String,
+    /// The model's refusal, if the endpoint returned it apart from the message.
+    pub refusal: String,
+    /// Whether the model refused, or a filter removed its response.
+    pub is_refused: bool,
+    /// The finish reason as the endpoint reported it. Empty if it did not.
+    pub finish_reason: String,
+    /// The names and texts of other fields of the response.
+    pub other_fields: Vec<(String, String)>,
+    /// The response that the model returned after a limit was reached. Its calls are not run.
+    pub grace_response: String,
     pub calls: Vec<Call>,
     pub urls: Vec<EgressRequest>,
     /// Notes about failed requests, interruptions and limits that were reached.
@@ -83,7 +93,10 @@ pub struct Call {
     pub full: Option<String>,
     pub exit_status: Option<i32>,
     pub seconds: Option<f64>,
+    /// Whether nothing was run, because the call could not be parsed or does not fit any tool.
     pub malformed: bool,
+    /// Whether the arguments could be parsed.
+    pub is_json: bool,
 }
 
 /// A request to the egress proxy.
@@ -104,8 +117,8 @@ pub struct TestLine {
     pub status: String,
     pub passed: bool,
     pub log: String,
-    /// The URL of a search for this test's name within the trial, relative to the root. Empty
-    /// if the test passed.
+    /// The address of a search for this test's name within the trial, relative to the root. Empty
+    /// if the test passed, or if no step mentions it.
     pub speaks: String,
 }
 
@@ -130,6 +143,10 @@ pub struct Trial {
     pub evidence: Vec<(String, String, Vec<u64>)>,
     pub passed_rate: Option<f64>,
     pub steps: Vec<StepRow>,
+    /// The request whose response never arrived. It follows the steps in lists, but is not a step.
+    pub unanswered: Option<StepRow>,
+    /// The faults that ended tries, each with the number of steps before it.
+    pub failed_tries: Vec<(u64, String)>,
     pub side_requests: Vec<SideRequest>,
     pub input: u64,
     pub output: u64,
@@ -144,6 +161,10 @@ pub struct Trial {
     /// Empty if there is only one trial.
     pub beside: String,
     pub tests: Vec<TestLine>,
+    /// How many tests failed, with which exceptions. Empty if the task is resolved.
+    pub grading: String,
+    /// The most frequent error of the failed tests, as a sentence. Empty if it is not known.
+    pub error: String,
     /// Whether a patch was collected. The patch may be empty.
     pub has_patch: bool,
     pub damage: Vec<String>,
@@ -156,6 +177,8 @@ pub struct Trial {
     pub labels: Vec<ShownLabel>,
     /// The paths of the trial's files in the record.
     pub files: Vec<String>,
+    /// The names of the files that the viewer serves.
+    pub served_files: Vec<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -238,6 +261,7 @@ pub fn render_trial(
     is_live: bool,
 ) -> Result<String, Error> {
     let steps = trial.steps.as_slice();
+    let listed: Vec<StepRow> = steps.iter().chain(&trial.unanswered).cloned().collect();
     let (agent_logs, other_logs) =
         trial.agent_logs.split_at(trial.agent_logs.len().min(MAX_AGENT_LOGS));
     let filling = TrialContext {
@@ -246,18 +270,18 @@ pub fn render_trial(
         patch,
         gold,
         timeline: timeline(steps, &trial.chart_limits),
-        conversations: conversations(steps, None),
+        conversations: conversations(&listed, None),
         tests: test_lists(&trial.tests),
         side_requests: list_side_requests(&trial.side_requests),
         agent_logs,
         more_agent_logs: other_logs.len(),
-        ways: step_links(steps, 0),
+        ways: step_links(&listed, 0),
         live: is_live,
     };
     render_template("trial.html", filling)
 }
 
-/// Renders a step's page. `rows` are all steps of the trial.
+/// Renders a step's page. `rows` are all steps of the trial, and the request without a response.
 ///
 /// # Errors
 /// See [`render_trial`].

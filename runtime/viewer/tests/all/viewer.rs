@@ -6,12 +6,12 @@ use std::collections::HashMap;
 
 use proctor_report::{build_report, compare};
 use proctor_viewer::html::{
-    ASSETS, ArmScore, Call, ChartLimit, ChartLimitKind, Dashboard, DashboardRun, EgressRequest,
-    EndpointRequest, Entry, Filter, FilterOptions, Folder, Hit, Links, Matrix, MatrixCell,
-    MatrixRow, OpenedFile, Overview, PageLinks, RunSummary, SearchResults, ShownLabel, SideRequest,
-    Step, StepRow, TestLine, Trial, TrialChoice, TrialColumn, TrialName, join_pieces,
-    render_comparison, render_dashboard, render_matrix, render_search, render_side_by_side_page,
-    render_step, render_trial,
+    ASSETS, ArmScore, Call, ChartLimit, ChartLimitKind, ComparedResult, Dashboard, DashboardRun,
+    EgressRequest, EndpointRequest, Entry, Filter, FilterOptions, Folder, Hit, Links, Matrix,
+    MatrixCell, MatrixRow, OpenedFile, Overview, PageLinks, RunFault, RunSummary, SearchResults,
+    Sentence, ShownLabel, SideRequest, Step, StepRow, TestLine, Trial, TrialChoice, TrialColumn,
+    TrialName, join_pieces, render_comparison, render_dashboard, render_matrix, render_search,
+    render_side_by_side_page, render_step, render_trial,
 };
 use roxmltree::Document;
 
@@ -48,6 +48,8 @@ fn render_all_pages() -> Vec<String> {
         outcome: text.clone(),
         resolved: Some(false),
         reason: text.clone(),
+        grading: text.clone(),
+        error: text.clone(),
         why: vec![text.clone()],
         integrity: text.clone(),
         evidence: vec![(text.clone(), text.clone(), vec![2])],
@@ -68,6 +70,7 @@ fn render_all_pages() -> Vec<String> {
         agent_logs: vec![(1, text.clone())],
         stderr: vec![text.clone()],
         files: vec![text.clone()],
+        served_files: vec!["verdict.json"],
         ..Trial::default()
     };
     let whole = Step {
@@ -75,6 +78,11 @@ fn render_all_pages() -> Vec<String> {
         statement: text.clone(),
         message: text.clone(),
         reasoning: text.clone(),
+        refusal: text.clone(),
+        is_refused: true,
+        finish_reason: text.clone(),
+        other_fields: vec![(text.clone(), text.clone())],
+        grace_response: text.clone(),
         calls: vec![Call {
             name: text.clone(),
             arguments: text.clone(),
@@ -135,7 +143,15 @@ fn render_all_pages() -> Vec<String> {
         run: text.clone(),
         state: text.clone(),
         gap: text.clone(),
-        faults: vec![text.clone()],
+        faults: vec![
+            RunFault {
+                trial: name.clone(),
+                href: "1/a/b/1".into(),
+                others: 2,
+                text: text.clone(),
+            };
+            4
+        ],
         ended: 1,
         trials: 2,
         going_on: vec![("1/a/b/1".into(), name.clone(), text.clone())],
@@ -145,7 +161,9 @@ fn render_all_pages() -> Vec<String> {
             beside: String::new(),
             cells: vec![vec![cell.clone()], vec![cell.clone(), cell]],
         }],
-        findings: vec![text.clone()],
+        findings: vec![
+            Sentence::from_text(text.clone()).trial_link(&name, "1/a/b/1").text(text.clone()),
+        ],
     };
     let choices = vec![(text.clone(), 1)];
     let overview = Overview {
@@ -180,9 +198,19 @@ fn render_all_pages() -> Vec<String> {
         at: Some(whole.clone()),
         saw: Some(whole.clone()),
         step_texts: HashMap::from([(1, text.clone()), (2, text.clone())]),
+        result: ComparedResult {
+            failed_tests: Some(vec![text.clone()]),
+            patch: Some(vec![(text.clone(), text.clone())]),
+            different_edit: Some(2),
+        },
     };
     let other = TrialColumn {
         steps: vec![StepRow { action_hash: 5, ..told.steps[1].clone() }],
+        result: ComparedResult {
+            failed_tests: Some(vec![]),
+            patch: Some(vec![]),
+            different_edit: None,
+        },
         ..side.clone()
     };
     let choice = TrialChoice { value: text.clone(), name: name.clone(), shown: true };
