@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{PlannedTrial, address::AddressForm, pages::trial_name, planned_trials};
+use super::{PlannedTrial, pages::trial_name, planned_trials, urls::UrlForm};
 use crate::{
     html::{Sentence, TrialName},
     viewed_run::ViewedRun,
@@ -14,12 +14,12 @@ const NAME_STARTS: [&str; 4] = [", ", ": ", " and ", "  "];
 /// The trials and arms of a run, by the names that findings give them.
 pub struct RunNames<'a> {
     run: &'a ViewedRun,
-    form: AddressForm,
+    form: UrlForm,
     trials: HashMap<String, PlannedTrial<'a>>,
 }
 
 impl<'a> RunNames<'a> {
-    pub fn new(run: &'a ViewedRun, form: AddressForm) -> Self {
+    pub fn new(run: &'a ViewedRun, form: UrlForm) -> Self {
         // A finding names the arm first.
         let name = |found: &PlannedTrial<'_>| {
             format!("{} / {} / {}", found.arm.name, found.task.task.id, found.attempt)
@@ -47,7 +47,7 @@ impl<'a> RunNames<'a> {
 
     /// Returns a trial's name and address.
     fn trial_link(&self, found: &PlannedTrial<'_>) -> (TrialName, String) {
-        (trial_name(found), self.form.trial_address(self.run.number, found))
+        (trial_name(found), self.form.trial_url(self.run.number, found))
     }
 
     /// Returns the arm's name if the text begins with it, followed by a colon.
@@ -96,7 +96,7 @@ mod tests {
         let path = folder.path().join("run");
         write_plan(&path, &["tools/a", "b: c"], 2, 1);
         let run = ViewedRun::open(&path, 1).unwrap();
-        let names = RunNames::new(&run, AddressForm::ServerPath);
+        let names = RunNames::new(&run, UrlForm::ServerPath);
         for (text, expected) in [
             ("tools/a: 3 / 4 failed", vec![]),
             ("tools/a / task-00001 / 1: boom", vec![1]),

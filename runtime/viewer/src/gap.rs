@@ -9,8 +9,7 @@ use proctor_report::error_key;
 use proctor_types::count_with_noun;
 
 use super::{
-    address::AddressForm, pages::trial_name, planned_trials, results::RunResults,
-    viewed_run::ViewedRun,
+    pages::trial_name, planned_trials, results::RunResults, urls::UrlForm, viewed_run::ViewedRun,
 };
 use crate::html::RunFault;
 
@@ -29,7 +28,7 @@ pub struct VerdictGap {
     pub faults: Vec<RunFault>,
 }
 
-pub fn verdict_gap(run: &ViewedRun, results: &RunResults, form: AddressForm) -> VerdictGap {
+pub fn verdict_gap(run: &ViewedRun, results: &RunResults, form: UrlForm) -> VerdictGap {
     if results.is_live() {
         return VerdictGap::default();
     }
@@ -68,7 +67,7 @@ pub fn verdict_gap(run: &ViewedRun, results: &RunResults, form: AddressForm) -> 
 }
 
 /// Returns the faults that ended trials, in order of their first trial.
-fn distinct_faults(run: &ViewedRun, results: &RunResults, form: AddressForm) -> Vec<RunFault> {
+fn distinct_faults(run: &ViewedRun, results: &RunResults, form: UrlForm) -> Vec<RunFault> {
     let mut positions: HashMap<String, usize> = HashMap::new();
     let mut faults: Vec<RunFault> = Vec::new();
     for (trial, report) in planned_trials(&run.record).iter().zip(&results.report.tasks) {
@@ -78,7 +77,7 @@ fn distinct_faults(run: &ViewedRun, results: &RunResults, form: AddressForm) -> 
             Some(fault) => fault.others += 1,
             None => faults.push(RunFault {
                 trial: trial_name(trial),
-                href: form.trial_address(run.number, trial),
+                href: form.trial_url(run.number, trial),
                 others: 0,
                 text: text.clone(),
             }),
@@ -103,7 +102,7 @@ mod tests {
         let plan = write_plan(&path, &["a", "b"], 2, 1);
         let gap = || {
             let run = ViewedRun::open(&path, 1).unwrap();
-            verdict_gap(&run, &run.current_results().unwrap(), AddressForm::ServerPath)
+            verdict_gap(&run, &run.current_results().unwrap(), UrlForm::ServerPath)
         };
         finish_trial(&path, &plan.tasks[0], &plan.arms[0], true);
         finish_trial(&path, &plan.tasks[0], &plan.arms[1], false);
@@ -139,7 +138,7 @@ mod tests {
         }
         let run = ViewedRun::open(&path, 1).unwrap();
         let results = run.current_results().unwrap();
-        let faults = verdict_gap(&run, &results, AddressForm::ServerPath).faults;
+        let faults = verdict_gap(&run, &results, UrlForm::ServerPath).faults;
         let found: Vec<(&str, usize, &str)> = faults
             .iter()
             .map(|one| (one.trial.task.as_str(), one.others, one.text.as_str()))

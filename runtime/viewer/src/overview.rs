@@ -11,9 +11,6 @@ use proctor_types::{Arm, RunTask, count_with_noun, escape_unprintable_line};
 
 use super::{
     PlannedTrial,
-    address::{
-        AddressForm, Query, comparison_address, matrix_file, percent_encode, report_address,
-    },
     finding_links::RunNames,
     gap::verdict_gap,
     matrix_pages::{TaskGroup, matrix_pages},

@@ -16,7 +16,7 @@ use super::{
     read_labels, read_patch, read_step, read_trial, reference_patch,
     report_page::{comparison_page, report_page},
     results::PRELOAD_PATIENCE,
-    search::{find_mentioned_tests, readable_address, search, search_address_for_test},
+    search::{find_mentioned_tests, search, test_search_url, trial_key},
     side_by_side::load_side_by_side,
     urls::{HOME_PAGE, Query, UrlForm, split_url},
     viewed_run::{UnreadableRun, ViewedRun, run_name},
@@ -143,7 +143,7 @@ impl Pages {
             },
             ["compare", run] => match self.find_run(run) {
                 Some(run) => {
-                    let run_page = self.run_page_address(run.number, AddressForm::ServerPath);
+                    let run_page = self.run_page_url(run.number, UrlForm::ServerPath);
                     let links = Links { run_page: &run_page, run: run.number, ..links };
                     Some(comparison_page(run, &links)?)
                 }
@@ -162,12 +162,9 @@ impl Pages {
                 let Some((shown, found)) = self.find_trial(run, task, arm, attempt) else {
                     return Ok(None);
                 };
-                let here = format!(
-                    "{root}{}",
-                    AddressForm::ServerPath.trial_address(shown.number, &found)
-                );
-                let run_page = self.run_page_address(shown.number, AddressForm::ServerPath);
-                let trial = readable_address(shown.number, &found);
+                let here = format!("{root}{}", UrlForm::ServerPath.trial_url(shown.number, &found));
+                let run_page = self.run_page_url(shown.number, UrlForm::ServerPath);
+                let trial = trial_key(shown.number, &found);
                 let links = Links {
                     here: &here,
                     run_page: &run_page,
@@ -247,8 +244,8 @@ impl Pages {
         else {
             return Ok(None);
         };
-        let here = format!("{}{}", links.root, form.side_by_side_address(run.number, task));
-        let run_page = self.run_page_address(run.number, form);
+        let here = format!("{}{}", links.root, form.side_by_side_url(run.number, task));
+        let run_page = self.run_page_url(run.number, form);
         let links = Links { here: &here, run_page: &run_page, run: run.number, ..*links };
         Ok(Some(html::render_side_by_side_page(task, &sides, &choices, &links)?))
     }
@@ -306,7 +303,7 @@ fn link_failed_tests(
     let found = find_mentioned_tests(journal, &names);
     for (index, test) in failed.iter_mut().enumerate() {
         if found.as_ref().is_none_or(|found| found[index]) {
-            test.speaks = search_address_for_test(viewed_run.number, planned_trial, &test.id);
+            test.speaks = test_search_url(viewed_run.number, planned_trial, &test.id);
         }
     }
 }
@@ -529,7 +526,7 @@ mod tests {
         let pages = open(&[&path]).unwrap();
         let trial = {
             let found = planned_trials(&plan)[0];
-            AddressForm::ServerPath.trial_address(1, &found)
+            UrlForm::ServerPath.trial_url(1, &found)
         };
         let page = html(&pages, &trial, "").replace("&#x2f;", "/");
         for name in ["trajectory.jsonl", "patch.diff", "outcome.json", "verdict.json"] {

@@ -21,6 +21,7 @@ use super::{
     planned_trials,
     response_text::{model_reasoning, model_refusal, other_fields},
     tool_calls::format_arguments,
+    urls::{Query, UrlForm, percent_encode, short_arm_id},
     viewed_run::ViewedRun,
 };
 use crate::{
@@ -234,7 +235,7 @@ fn search_within(
     search.matching =
         search.hits.iter().map(|hit| hit.href.as_str()).collect::<BTreeSet<_>>().len();
     if next < trials.len() {
-        search.next = next_address(&search, next);
+        search.next = next_url(&search, next);
     }
     Ok(search)
 }
@@ -252,7 +253,7 @@ fn searched_trials<'a>(
         let dir = RunDir::open_read_only(&run.path)?;
         for planned in planned_trials(&run.record) {
             let is_in_scope = (search.trial.is_empty()
-                || is_trial_address(&search.trial, run.number, &planned))
+                || search.trial == trial_key(run.number, &planned))
                 && (search.arm.is_empty()
                     || search.arm == escape_unprintable_line(&planned.arm.name));
             if is_in_scope {
@@ -265,7 +266,7 @@ fn searched_trials<'a>(
 }
 
 /// Returns the address of the search that continues with the trial at `next`, relative to the root.
-fn next_address(search: &SearchResults, next: usize) -> String {
+fn next_url(search: &SearchResults, next: usize) -> String {
     let mut address = format!("search?q={}", percent_encode(&search.text));
     if search.pattern {
         address += "&pattern=1";
@@ -335,23 +336,18 @@ fn hit_step(line: &EventLine) -> u64 {
     line.step + u64::from(line.kind == "model_attempted")
 }
 
-/// Whether `trial` (`RUN/TASK/ARM/ATTEMPT` without percent-encoding) is the address of this trial.
-fn is_trial_address(trial: &str, run: usize, planned_trial: &PlannedTrial<'_>) -> bool {
-    trial == readable_address(run, planned_trial)
-}
-
-/// Returns a trial's address without percent-encoding, so that people can read it.
-pub fn readable_address(run: usize, planned_trial: &PlannedTrial<'_>) -> String {
-    let (task, arm) = (&planned_trial.task.task.id, super::address::short_arm_id(planned_trial));
+/// Returns a trial's URL (`RUN/TASK/ARM/ATTEMPT`) without percent-encoding, so that people can read it.
+pub fn trial_key(run: usize, planned_trial: &PlannedTrial<'_>) -> String {
+    let (task, arm) = (&planned_trial.task.task.id, short_arm_id(planned_trial));
     format!("{run}/{task}/{arm}/{}", planned_trial.attempt)
 }
 
-/// Returns the address of a search for a test's name within a trial.
-pub fn search_address_for_test(run: usize, planned_trial: &PlannedTrial<'_>, test: &str) -> String {
+/// Returns the URL of a search for a test's name within a trial.
+pub fn test_search_url(run: usize, planned_trial: &PlannedTrial<'_>, test: &str) -> String {
     format!(
         "search?q={}&trial={}",
         percent_encode(bare_test_name(test)),
-        percent_encode(&readable_address(run, planned_trial))
+        percent_encode(&trial_key(run, planned_trial))
     )
 }
 

@@ -9,11 +9,11 @@ use proctor_types::Verdict;
 
 use super::{
     JournalIndex, PlannedTrial,
-    address::AddressForm,
     overview::verdict_word_and_class,
     read_step,
-    search::readable_address,
+    search::trial_key,
     steps::{read_step_diff, read_step_text},
+    urls::UrlForm,
     viewed_run::ViewedRun,
 };
 use crate::{
@@ -47,7 +47,7 @@ pub fn load_side_by_side(
     for run in runs.iter().filter(|run| run.trial_count(task) > 0) {
         let run_results = run.current_results()?;
         let reports = &run_results.report.tasks;
-        let of_task = run.trials_of_task(task);
+        let of_task = run.trials_for_task(task);
         all.extend(of_task.map(|(index, found)| {
             let verdict = run_results.results[index].verdict.as_ref();
             let failed_tests = verdict.map(failed_tests);

@@ -34,7 +34,7 @@ pub struct Links<'a> {
     pub several: bool,
     /// The number of the run that the page is about. 0 if it is about all runs.
     pub run: usize,
-    /// The trial's own address, without the suffix.
+    /// The trial's own URL, without the suffix.
     pub here: &'a str,
     /// The trial's value in the query string of a search. Empty if the page is not about a trial.
     pub trial: &'a str,

@@ -43,7 +43,7 @@ pub use matrix::{
     Filter, FilterOptions, Matrix, MatrixCell, MatrixRow, Overview, PageLinks, RunFault,
     render_matrix,
 };
-pub use report::{NamedRun, ReportAddresses, ReportPage, render_report};
+pub use report::{NamedRun, ReportPage, ReportUrls, render_report};
 pub use result_difference::ComparedResult;
 pub use run_summary::RunSummary;
 pub use search::{Hit, SearchResults, render_search};

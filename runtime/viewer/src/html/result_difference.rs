@@ -8,13 +8,16 @@ use super::{TrialColumn, TrialName, sentence::Sentence};
 /// Maximum number of tests and of files that a sentence names.
 const MAX_NAMED: usize = 3;
 
+/// A changed file's path, and the file's part of the patch.
+pub type FilePatch = (String, String);
+
 /// The part of a trial's result that decides whether the task is resolved.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ComparedResult {
     /// The expected tests that did not pass. `None` without a verdict.
     pub failed_tests: Option<Vec<String>>,
-    /// The changed files, each with its part of the patch. `None` if no patch was collected.
-    pub patch: Option<Vec<(String, String)>>,
+    /// The changed files. `None` if no patch was collected.
+    pub patch: Option<Vec<FilePatch>>,
     /// The first step whose edit differs from the other trials' edit with the same number. `None` if
     /// the trial makes no such edit.
     pub different_edit: Option<u64>,
@@ -105,7 +108,7 @@ fn describe_tests(sides: &[TrialColumn]) -> Option<Sentence> {
 }
 
 fn describe_patches(sides: &[TrialColumn]) -> Option<Sentence> {
-    let (names, patches): (Vec<&TrialName>, Vec<&Vec<(String, String)>>) =
+    let (names, patches): (Vec<&TrialName>, Vec<&Vec<FilePatch>>) =
         sides.iter().filter_map(|side| Some((&side.name, side.result.patch.as_ref()?))).unzip();
     let [first, others @ ..] = patches.as_slice() else { return None };
     if others.is_empty() {
@@ -141,7 +144,7 @@ fn describe_patches(sides: &[TrialColumn]) -> Option<Sentence> {
 }
 
 /// Returns a file's part of a patch. `None` if the patch does not change the file.
-fn file_part(patch: &[(String, String)], path: &str) -> Option<String> {
+fn file_part(patch: &[FilePatch], path: &str) -> Option<String> {
     let parts: Vec<&str> =
         patch.iter().filter(|(known, _)| known == path).map(|(_, text)| text.as_str()).collect();
     (!parts.is_empty()).then(|| parts.concat())

@@ -76,7 +76,7 @@ impl Sentence {
         self.0.is_empty()
     }
 
-    /// Returns the addresses of the links.
+    /// Returns the URLs of the links.
     #[cfg(test)]
     pub(crate) fn links(&self) -> Vec<&str> {
         self.0.iter().map(|part| part.href.as_str()).filter(|href| !href.is_empty()).collect()

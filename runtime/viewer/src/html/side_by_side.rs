@@ -15,7 +15,7 @@ use super::{
     sentence::Sentence,
     templates::render_template,
 };
-use crate::{address::percent_encode, response_text::join_texts};
+use crate::{response_text::join_texts, urls::percent_encode};
 
 /// Maximum number of links to pairs of arms.
 const MAX_PAIRS: usize = 15;

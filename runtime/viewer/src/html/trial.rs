@@ -117,7 +117,7 @@ pub struct TestLine {
     pub status: String,
     pub passed: bool,
     pub log: String,
-    /// The address of a search for this test's name within the trial, relative to the root. Empty
+    /// The URL of a search for this test's name within the trial, relative to the root. Empty
     /// if the test passed, or if no step mentions it.
     pub speaks: String,
 }
