@@ -150,7 +150,12 @@ impl TrialGateway {
             kinds.push(AnomalyKind::StalledCount);
         }
         if let Some(usage) = usage.filter(|usage| !usage.estimated) {
-            let excess_output = checks.reported_usage.excess_output(response, usage);
+            let knows_reasoning = checks.knows_reasoning(&request.body, usage)
+                || self.usage_audit().excludes_thoughts(response, usage);
+            let excess_output = match knows_reasoning {
+                true => checks.reported_usage.excess_output(response, usage),
+                false => 0,
+            };
             if excess_output > 0 {
                 kinds.push(AnomalyKind::LostOutput);
             }

@@ -25,6 +25,7 @@ pub(crate) struct EndpointChecks {
     pub misdecoded: MisdecodedTextCheck,
     pub doubled: DoubledDeltasCheck,
     pub unfinished: UnfinishedResponseCheck,
+    pub unknown_stop: UnknownStopCheck,
     pub stop_string: StopStringCheck,
     pub echoed_prompt: EchoedPromptCheck,
     pub lost_content: LostContentCheck,
@@ -119,6 +120,13 @@ pub(crate) struct DoubledDeltasCheck {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UnfinishedResponseCheck {
+    pub hint: String,
+}
+
+/// Detects a response that ended for a reason that `configs/tables/stop-words.toml` does not list.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct UnknownStopCheck {
     pub hint: String,
 }
 

@@ -141,6 +141,7 @@ impl RepairedRequest {
         // If the non-streamed response was also broken, streaming was not the cause, so don't keep
         // that repair.
         let is_broken = halts.has_own_style(model)
+            || halts.ends_turns_without_output(model)
             || match self.request.offers_tools {
                 true => halts.writes_malformed_calls(model),
                 false => halts.omits_fences(model),

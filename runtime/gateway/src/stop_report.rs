@@ -51,7 +51,7 @@ impl StopReport {
 fn has_reason(object: &Value) -> bool {
     let is_given = |reason: &Value| match reason {
         Value::Null => false,
-        Value::String(word) => !word.trim().is_empty(),
+        Value::String(word) => !matches!(word.trim(), "" | "null"),
         _ => true,
     };
     let mut choices = object["choices"].as_array().into_iter().flatten();
