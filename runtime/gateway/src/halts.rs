@@ -14,8 +14,13 @@ use proctor_types::{Fault, ModelSpec};
 use tokio::time::Instant;
 
 use crate::{
-    checks::AddedPromptCheck, first_prompts::FirstPrompts, first_response_gate::FirstResponseGate,
-    prompt_counts::PromptCount, repair::Repair, stream_damage::StreamDamage,
+    checks::AddedPromptCheck,
+    first_prompts::FirstPrompts,
+    first_response_gate::FirstResponseGate,
+    prompt_counts::PromptCount,
+    repair::Repair,
+    run_responses::{RunResponse, RunResponses},
+    stream_damage::StreamDamage,
 };
 
 /// A set of requests that can no longer succeed.
@@ -105,6 +110,7 @@ struct ModelState {
     /// The longest prompt that the endpoint has counted and answered, in tokens.
     largest_prompt: u64,
     first_prompts: FirstPrompts,
+    responses: RunResponses,
     /// Repairs that requests to the model need before the endpoint accepts them.
     repairs: Vec<Repair>,
     /// Rejections by their text. A rejection is removed when a trial receives a response at the
@@ -246,6 +252,22 @@ impl Halts {
         count: &PromptCount,
     ) -> Option<u64> {
         self.update(model, |state| state.first_prompts.add(check, count))
+    }
+
+    /// Whether another trial received this response.
+    pub(crate) fn is_of_other_trial(
+        &self,
+        model: &ModelSpec,
+        id: &str,
+        response: RunResponse,
+    ) -> bool {
+        self.read(model, |state| state.responses.is_of_other_trial(id, response))
+            .unwrap_or_default()
+    }
+
+    /// Remembers a response for the other trials.
+    pub(crate) fn note_run_response(&self, model: &ModelSpec, id: &str, response: RunResponse) {
+        self.update(model, |state| state.responses.add(id, response));
     }
 
     /// Notes that the model itself ends turns without output.

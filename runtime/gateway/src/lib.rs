@@ -68,6 +68,7 @@ mod retry;
 #[cfg(test)]
 mod round_trip;
 mod rules;
+mod run_responses;
 mod scope;
 mod secret;
 mod send;

@@ -121,6 +121,11 @@ impl TrialGateway {
             {
                 judged = Judgement::Retry(trouble);
             }
+            if matches!(judged, Judgement::Answered)
+                && let Some(trouble) = self.find_other_trials_response(request, &result)?
+            {
+                judged = Judgement::Retry(trouble);
+            }
             let unsupported = match judged {
                 Judgement::Answered => {
                     self.unsupported_tools_fault(request, &result.response).await
@@ -327,6 +332,7 @@ impl TrialGateway {
     ) {
         let (id, bytes) = (result.names.id.as_deref(), request.body.len());
         self.received_responses().add(id, &result.response, bytes);
+        self.note_run_response(request, result);
         self.note_anomalies(request, result, usage, is_forwarded);
         self.note_prompt_count(request, result);
     }
