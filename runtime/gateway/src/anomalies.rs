@@ -33,8 +33,8 @@ pub(crate) enum AnomalyKind {
     LeftoverMarkup,
     /// A stream lost the indentation of code.
     LostIndentation,
-    /// A stream was decoded with the wrong encoding or sent twice, or its events were lost or arrived
-    /// in the wrong order.
+    /// A stream was decoded with the wrong encoding or sent twice, or its events were lost or
+    /// arrived in the wrong order.
     DamagedStream,
     /// The server stopped at a string that the request did not set.
     ForeignStop,

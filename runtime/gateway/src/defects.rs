@@ -20,6 +20,7 @@ use crate::{
     context_window::ContextWindowRules,
     cut_points::is_cut_off,
     fences,
+    merged_calls::is_merged,
     outgoing_request::OutgoingRequest,
     send::AttemptResult,
     tokens,
@@ -283,7 +284,10 @@ impl TrialGateway {
             Some(Defect::BrokenCall(_))
                 if !request.is_streaming && !halts.is_stream_only(model) =>
             {
-                halts.note_malformed_calls(model);
+                // The gateway splits calls that the server merged.
+                if !response.calls().any(is_merged) {
+                    halts.note_malformed_calls(model);
+                }
                 None
             }
             Some(Defect::BrokenCall(why)) => Some(AttemptFailure::new(FailureKind::Corrupted, why)),

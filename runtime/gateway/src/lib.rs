@@ -44,6 +44,7 @@ mod indentation;
 mod judge;
 mod limiter;
 mod lost_time;
+mod merged_calls;
 mod meter;
 mod mojibake;
 mod outgoing_request;

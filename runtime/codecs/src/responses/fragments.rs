@@ -1,7 +1,7 @@
 //! Compares the fragments of a streamed response with the whole items that follow them.
 //!
-//! Some proxies forward the events of a stream in the wrong order, or lose some. The events that end
-//! an item contain all of it.
+//! Some proxies forward the events of a stream in the wrong order, or lose some. The events that
+//! end an item contain all of it.
 
 use std::collections::HashMap;
 
@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 
 use super::snapshots::message_text;
 
-/// The text of each message, as its fragments have arrived, and whether a whole item contradicts its
-/// fragments.
+/// The text of each message, as its fragments have arrived, and whether a whole item contradicts
+/// its fragments.
 #[derive(Debug, Default)]
 pub(super) struct FragmentComparison {
     /// By the message's position in the output.
@@ -67,8 +67,8 @@ fn contradicts_text(fragments: &str, whole: &str) -> bool {
     !whole.trim().is_empty() && !fragments.contains(whole)
 }
 
-/// Whether the arguments of a call are an object that its fragments don't contain. Whitespace and the
-/// order of members don't matter.
+/// Whether the arguments of a call are an object that its fragments don't contain. Whitespace and
+/// the order of members don't matter.
 fn contradicts_arguments(fragments: &str, whole: &str) -> bool {
     let parse = |text: &str| serde_json::from_str::<Map<String, Value>>(text).ok();
     let whole = parse(whole).filter(|object| !object.is_empty());
@@ -160,8 +160,9 @@ mod tests {
             delta("a", "look. I "),
             added(1, "b"),
             delta("b", "Done."),
-            json!({"type": "response.output_item.done", "output_index": 0, "item": {"type": "message",
-                "id": "a", "content": [{"type": "output_text", "text": "I look. "}]}}),
+            json!({"type": "response.output_item.done", "output_index": 0,
+                "item": {"type": "message", "id": "a",
+                    "content": [{"type": "output_text", "text": "I look. "}]}}),
             json!({"type": "response.completed", "response": {"status": "completed"}}),
         ] {
             let event = sse::parse_event(format!("data: {event}\n\n").into());
