@@ -28,6 +28,7 @@ pub(crate) struct EndpointChecks {
     pub unknown_stop: UnknownStopCheck,
     pub stop_string: StopStringCheck,
     pub echoed_prompt: EchoedPromptCheck,
+    pub applied_edits: AppliedEditsCheck,
     pub lost_content: LostContentCheck,
     pub added_prompt: AddedPromptCheck,
     pub wrapped: WrappedArgumentsCheck,
@@ -144,6 +145,13 @@ pub(crate) struct StopStringCheck {
 pub(crate) struct EchoedPromptCheck {
     pub least_bytes: usize,
     pub bytes_per_token: u64,
+    pub hint: String,
+}
+
+/// Detects a gateway that edits the conversation before the model receives it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AppliedEditsCheck {
     pub hint: String,
 }
 

@@ -191,6 +191,9 @@ impl TrialGateway {
         if let Some(trouble) = self.find_proxy_text(&checks.error_text, result, &text) {
             return Ok(Some(trouble));
         }
+        if let Some(trouble) = checks.applied_edits.find(&request.body, &result.raw) {
+            return Ok(Some(trouble));
+        }
         if let Some(trouble) = self.find_dropped_prompt_part(checks, request, result).await {
             return Ok(Some(trouble));
         }

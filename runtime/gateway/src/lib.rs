@@ -19,6 +19,7 @@
 
 mod admission;
 mod anomalies;
+mod applied_edits;
 mod answer_in_reasoning;
 mod ask;
 mod attempt_failure;
