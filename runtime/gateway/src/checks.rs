@@ -60,6 +60,7 @@ pub(crate) struct ReportedUsageCheck {
 #[serde(deny_unknown_fields)]
 pub(crate) struct HollowResponseCheck {
     pub least_output: u64,
+    pub hint: String,
 }
 
 /// Detects special tokens that a server left in the text.

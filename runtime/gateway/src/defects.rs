@@ -54,17 +54,26 @@ impl TrialGateway {
             if output < checks.hollow.least_output {
                 return Ok(None);
             }
-            let is_lost = checks.knows_reasoning(&request.body, &usage)
+            let is_lost = model.tool_check != Some(false)
+                && checks.knows_reasoning(&request.body, &usage)
                 && checks.reported_usage.excess_output(response, &usage) > 0;
             if !is_lost && halts.ends_turns_without_output(model) {
                 return Ok(None);
             }
             // Some servers lose the content only in streams.
             if request.is_streaming && !halts.is_stream_only(model) {
+                halts.note_hollow_stream(model);
                 return Ok(Some(AttemptFailure::new(FailureKind::Corrupted, why)));
             }
+            if is_lost {
+                let hint = Some(checks.hollow.hint.clone());
+                return Ok(Some(AttemptFailure {
+                    hint,
+                    ..AttemptFailure::new(FailureKind::Empty, why)
+                }));
+            }
             let policy = &self.route().policy;
-            if !is_lost && attempt >= policy.empty_attempts.min(policy.attempts) {
+            if attempt >= policy.empty_attempts.min(policy.attempts) {
                 halts.note_turn_without_output(model);
                 return Ok(None);
             }

@@ -102,6 +102,8 @@ struct ModelState {
     /// Whether all attempts of a request returned a response without output. If so, the model
     /// itself ends its turns that way.
     ends_turns_without_output: bool,
+    /// Number of streams without output whose output was counted.
+    hollow_streams: u64,
     /// Whether a call contained characters that HTML escapes. If so, the endpoint does not escape
     /// them.
     has_returned_unescaped_call: bool,
@@ -278,6 +280,16 @@ impl Halts {
     /// Whether the model itself has ended a turn without output.
     pub(crate) fn ends_turns_without_output(&self, model: &ModelSpec) -> bool {
         self.read(model, |state| state.ends_turns_without_output).unwrap_or_default()
+    }
+
+    /// Counts a stream without output.
+    pub(crate) fn note_hollow_stream(&self, model: &ModelSpec) {
+        self.update(model, |state| state.hollow_streams += 1);
+    }
+
+    /// Returns the number of streams without output in this run.
+    pub(crate) fn hollow_streams(&self, model: &ModelSpec) -> u64 {
+        self.read(model, |state| state.hollow_streams).unwrap_or_default()
     }
 
     /// Notes that the endpoint returned a call with characters that HTML escapes.
