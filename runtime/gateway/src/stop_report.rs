@@ -123,6 +123,7 @@ mod tests {
         for (raw, has_reason) in [
             (r#"{"choices": [{"finish_reason": "stop"}]}"#, Some(true)),
             (r#"{"choices": [{"finish_reason": null}]}"#, Some(false)),
+            (r#"{"choices": [{"finish_reason": "null"}]}"#, Some(false)),
             (
                 r#"{"choices": [{"finish_reason": ""}, {"finish_reason": "tool_calls"}]}"#,
                 Some(true),
