@@ -337,8 +337,8 @@ mod tests {
         // visible bytes, a signature or not, and these output tokens.
         let audit = |api: Api, responses: &[(bool, u64)]| {
             let mut audit = UsageAudit::default();
-            let mut add = |(is_signed, output): &(bool, u64)| {
-                let part = match is_signed {
+            let add = |(is_signed, output): &(bool, u64)| {
+                let part = match *is_signed {
                     true => json!({"text": "x", "thoughtSignature": "S"}),
                     false => json!({"text": "x"}),
                 };
@@ -348,7 +348,7 @@ mod tests {
                 let usage = Usage::from_endpoint_report((10, *output), (None, None), None);
                 audit.excludes_thoughts(&response, &usage)
             };
-            responses.iter().map(&mut add).collect::<Vec<_>>()
+            responses.iter().map(add).collect::<Vec<_>>()
         };
         assert_eq!(audit(Api::Gemini, &[(true, 29), (true, 400)]), [true, true]);
         assert_eq!(audit(Api::Gemini, &[(false, 29), (true, 400)]), [false, false]);
