@@ -33,8 +33,24 @@ pub trait StreamReader: Send {
     /// Whether the format's last event has arrived. Later events are irrelevant.
     fn has_ended(&self) -> bool;
 
+    /// Returns the content of the response if the last events contradict the fragments. Call this
+    /// after the last event, and before [`Self::take_turn`].
+    fn corrected_content(&self) -> Option<CorrectedContent> {
+        None
+    }
+
     /// Takes the assistant's turn in the endpoint's format.
     fn take_turn(&mut self) -> Vec<Value>;
+}
+
+/// The content of a response whose last events contradict its fragments. The last events contain
+/// whole items, so they are right.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CorrectedContent {
+    pub deltas: Vec<Delta>,
+    /// Whether fragments were lost or arrived in the wrong order. Otherwise, the whole items only
+    /// lack something, for example markup that the server removed.
+    pub is_damaged: bool,
 }
 
 /// Writes a stream in one format, event by event.

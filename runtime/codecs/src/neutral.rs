@@ -188,6 +188,7 @@ pub enum StopReason {
     Filter,
     /// The model itself refused.
     Refusal,
+    /// Any other reason, in the endpoint's own word.
     Other(String),
 }
 

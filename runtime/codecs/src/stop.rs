@@ -13,6 +13,7 @@ struct StopWords {
     calls: Vec<String>,
     length: Vec<String>,
     window: Vec<String>,
+    paused: Vec<String>,
     filter: Vec<String>,
     broken: Vec<String>,
     broken_parts: Vec<String>,
@@ -24,6 +25,8 @@ pub(super) enum StopClass {
     Calls,
     Length,
     ContextWindow,
+    /// The endpoint continues the model's turn with the next request.
+    Paused,
     Filter,
     /// The endpoint did not finish the response.
     Aborted,
@@ -48,6 +51,7 @@ impl StopClass {
             (&words.calls, Self::Calls),
             (&words.length, Self::Length),
             (&words.window, Self::ContextWindow),
+            (&words.paused, Self::Paused),
             (&words.filter, Self::Filter),
             (&words.broken, Self::Aborted),
         ];
@@ -76,7 +80,20 @@ impl StopClass {
             Self::Length => StopReason::Length,
             Self::ContextWindow => StopReason::ContextWindow,
             Self::Filter => StopReason::Filter,
-            Self::Aborted | Self::Unknown => StopReason::Other(word.to_owned()),
+            Self::Paused | Self::Aborted | Self::Unknown => StopReason::Other(word.to_owned()),
+        }
+    }
+}
+
+impl StopReason {
+    /// Returns the endpoint's word for the reason if `configs/tables/stop-words.toml` does not list
+    /// it. The model did not end such a response.
+    pub fn unlisted_word(&self) -> Option<&str> {
+        match self {
+            Self::Other(word) if StopClass::classify(word) == StopClass::Unknown => {
+                Some(word.as_str())
+            }
+            _ => None,
         }
     }
 }
@@ -99,9 +116,26 @@ mod tests {
             ("MALFORMED_FUNCTION_CALL", StopClass::Aborted),
             ("upstream_failure", StopClass::Aborted),
             ("request_timeout", StopClass::Aborted),
+            ("model_length", StopClass::Length),
+            ("COMPLETE", StopClass::End),
+            ("ERROR_TOXIC", StopClass::Aborted),
+            ("pause_turn", StopClass::Paused),
+            ("repetition_truncation", StopClass::Aborted),
             ("soliloquy", StopClass::Unknown),
         ] {
             assert_eq!(StopClass::classify(word), class, "{word}");
+        }
+    }
+
+    #[test]
+    fn unlisted_word_is_returned_only_for_words_outside_of_the_lists() {
+        for word in ["other", "unknown", "OTHER", "blockReason OTHER"] {
+            let stop = StopClass::classify(word).to_stop_reason(word);
+            assert_eq!(stop.unlisted_word(), Some(word));
+        }
+        for word in ["stop", "tool_use", "max_tokens", "pause_turn", "refusal", "safety"] {
+            let stop = StopClass::classify(word).to_stop_reason(word);
+            assert_eq!(stop.unlisted_word(), None, "{word}");
         }
     }
 }

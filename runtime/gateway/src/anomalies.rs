@@ -33,7 +33,8 @@ pub(crate) enum AnomalyKind {
     LeftoverMarkup,
     /// A stream lost the indentation of code.
     LostIndentation,
-    /// A stream was decoded with the wrong encoding, or sent twice.
+    /// A stream was decoded with the wrong encoding or sent twice, or its events were lost or
+    /// arrived in the wrong order.
     DamagedStream,
     /// The server stopped at a string that the request did not set.
     ForeignStop,
@@ -150,7 +151,12 @@ impl TrialGateway {
             kinds.push(AnomalyKind::StalledCount);
         }
         if let Some(usage) = usage.filter(|usage| !usage.estimated) {
-            let excess_output = checks.reported_usage.excess_output(response, usage);
+            let knows_reasoning = checks.knows_reasoning(&request.body, usage)
+                || self.usage_audit().excludes_thoughts(response, usage);
+            let excess_output = match knows_reasoning {
+                true => checks.reported_usage.excess_output(response, usage),
+                false => 0,
+            };
             if excess_output > 0 {
                 kinds.push(AnomalyKind::LostOutput);
             }
@@ -162,6 +168,10 @@ impl TrialGateway {
         if request.is_streaming {
             let damages = self.stream_damages(checks, request, result, is_forwarded);
             kinds.extend(damages.into_iter().map(StreamDamage::anomaly));
+            // The client has already received the damaged fragments.
+            if is_forwarded && result.has_damaged_fragments {
+                kinds.push(AnomalyKind::DamagedStream);
+            }
             // One response counts once.
             kinds.dedup();
         }

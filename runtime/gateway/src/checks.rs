@@ -25,8 +25,10 @@ pub(crate) struct EndpointChecks {
     pub misdecoded: MisdecodedTextCheck,
     pub doubled: DoubledDeltasCheck,
     pub unfinished: UnfinishedResponseCheck,
+    pub unknown_stop: UnknownStopCheck,
     pub stop_string: StopStringCheck,
     pub echoed_prompt: EchoedPromptCheck,
+    pub applied_edits: AppliedEditsCheck,
     pub lost_content: LostContentCheck,
     pub added_prompt: AddedPromptCheck,
     pub wrapped: WrappedArgumentsCheck,
@@ -58,6 +60,7 @@ pub(crate) struct ReportedUsageCheck {
 #[serde(deny_unknown_fields)]
 pub(crate) struct HollowResponseCheck {
     pub least_output: u64,
+    pub hint: String,
 }
 
 /// Detects special tokens that a server left in the text.
@@ -122,6 +125,13 @@ pub(crate) struct UnfinishedResponseCheck {
     pub hint: String,
 }
 
+/// Detects a response that ended for a reason that `configs/tables/stop-words.toml` does not list.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct UnknownStopCheck {
+    pub hint: String,
+}
+
 /// Detects a server that stopped at a string that the request did not set.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -136,6 +146,13 @@ pub(crate) struct StopStringCheck {
 pub(crate) struct EchoedPromptCheck {
     pub least_bytes: usize,
     pub bytes_per_token: u64,
+    pub hint: String,
+}
+
+/// Detects a gateway that edits the conversation before the model receives it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AppliedEditsCheck {
     pub hint: String,
 }
 

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use crate::{
     TrialGateway,
     attempt_failure::{AttemptFailure, FailureKind},
-    checks::{EndpointChecks, HiddenCapCheck},
+    checks::EndpointChecks,
     codec::{
         lenient_json,
         neutral::{CollectedResponse, Item, Request, StopReason, Tool},
@@ -20,6 +20,7 @@ use crate::{
     context_window::ContextWindowRules,
     cut_points::is_cut_off,
     fences,
+    merged_calls::is_merged,
     outgoing_request::OutgoingRequest,
     send::AttemptResult,
     tokens,
@@ -43,13 +44,33 @@ impl TrialGateway {
         if request.is_grace || request.class != RequestClass::Main || !response.is_hollow() {
             return Ok(None);
         }
-        let output = response.usage.map_or(0, |usage| usage.output);
+        let usage = response.usage.unwrap_or_default();
+        let output = usage.output;
+        let why = format!("empty response, although the endpoint counted {output} output tokens");
         // The Gemini API itself returns such responses, and repeating the request helps. In other
         // formats, a model may also end its turn without output.
         if model.api != Api::Gemini {
-            let least = EndpointChecks::shipped()?.hollow.least_output;
-            if output < least || halts.ends_turns_without_output(model) {
+            let checks = EndpointChecks::shipped()?;
+            if output < checks.hollow.least_output {
                 return Ok(None);
+            }
+            let is_lost = model.tool_check != Some(false)
+                && checks.knows_reasoning(&request.body, &usage)
+                && checks.reported_usage.excess_output(response, &usage) > 0;
+            if !is_lost && halts.ends_turns_without_output(model) {
+                return Ok(None);
+            }
+            // Some servers lose the content only in streams.
+            if request.is_streaming && !halts.is_stream_only(model) {
+                halts.note_hollow_stream(model);
+                return Ok(Some(AttemptFailure::new(FailureKind::Corrupted, why)));
+            }
+            if is_lost {
+                let hint = Some(checks.hollow.hint.clone());
+                return Ok(Some(AttemptFailure {
+                    hint,
+                    ..AttemptFailure::new(FailureKind::Empty, why)
+                }));
             }
             let policy = &self.route().policy;
             if attempt >= policy.empty_attempts.min(policy.attempts) {
@@ -57,12 +78,11 @@ impl TrialGateway {
                 return Ok(None);
             }
         }
-        let why = format!("empty response, although the endpoint counted {output} output tokens");
         Ok(Some(AttemptFailure::new(FailureKind::Empty, why)))
     }
 
-    /// Returns why a response in the Gemini format must be requested again if it ended for a reason
-    /// that `configs/tables/stop-words.toml` does not list. The model did not end such a response.
+    /// Returns why a response must be requested again if it ended for a reason that
+    /// `configs/tables/stop-words.toml` does not list. The model did not end such a response.
     ///
     /// # Errors
     /// Fails if a built-in table cannot be read.
@@ -71,11 +91,16 @@ impl TrialGateway {
         request: &OutgoingRequest,
         response: &CollectedResponse,
     ) -> Result<Option<AttemptFailure>, Fault> {
-        if self.route().model.api != Api::Gemini {
+        let model = &self.route().model;
+        let is_checked = model.api == Api::Gemini
+            || request.class == RequestClass::Main
+                && !request.is_grace
+                && model.tool_check != Some(false);
+        if !is_checked {
             return Ok(None);
         }
-        let check = &EndpointChecks::shipped()?.hidden_cap;
-        Ok(describe_unknown_stop(check, request.max_output, response))
+        let checks = EndpointChecks::shipped()?;
+        Ok(describe_unknown_stop(checks, model.api, request.max_output, response))
     }
 
     /// Returns why a response must be requested again if a limit that the server does not report cut
@@ -175,6 +200,9 @@ impl TrialGateway {
         if let Some(trouble) = self.find_proxy_text(&checks.error_text, result, &text) {
             return Ok(Some(trouble));
         }
+        if let Some(trouble) = checks.applied_edits.find(&request.body, &result.raw) {
+            return Ok(Some(trouble));
+        }
         if let Some(trouble) = self.find_dropped_prompt_part(checks, request, result).await {
             return Ok(Some(trouble));
         }
@@ -268,7 +296,10 @@ impl TrialGateway {
             Some(Defect::BrokenCall(_))
                 if !request.is_streaming && !halts.is_stream_only(model) =>
             {
-                halts.note_malformed_calls(model);
+                // The gateway splits calls that the server merged.
+                if !response.calls().any(is_merged) {
+                    halts.note_malformed_calls(model);
+                }
                 None
             }
             Some(Defect::BrokenCall(why)) => Some(AttemptFailure::new(FailureKind::Corrupted, why)),
@@ -283,19 +314,37 @@ impl TrialGateway {
 /// Describes a response that ended for an unknown reason. Some proxies report such a reason for
 /// their own output limit, which the response reached if it ended in a code block after a round
 /// number of tokens. `max_output` is the limit that the request set.
+///
+/// Outside of the Gemini format, whose reasons are documented, a server may use a word of its own
+/// for calls. A response with whole calls is therefore accepted.
 fn describe_unknown_stop(
-    check: &HiddenCapCheck,
+    checks: &EndpointChecks,
+    api: Api,
     max_output: Option<u64>,
     response: &CollectedResponse,
 ) -> Option<AttemptFailure> {
-    let Some(StopReason::Other(word)) = &response.reported_stop else { return None };
+    let word = response.reported_stop.as_ref()?.unlisted_word()?;
+    if api != Api::Gemini && has_whole_calls(response) {
+        return None;
+    }
     let output = response.usage.map_or(0, |usage| usage.output);
     let is_capped = max_output.is_none()
-        && check.is_round(output)
+        && checks.hidden_cap.is_round(output)
         && fences::has_incomplete_block(&text_or_reasoning(&response.items));
     let kind = if is_capped { FailureKind::OutputCapped } else { FailureKind::Empty };
     let why = format!("the response ended after {output} tokens with the unknown reason {word:?}");
-    Some(AttemptFailure::new(kind, why))
+    let hint = (api != Api::Gemini).then(|| checks.unknown_stop.hint.clone());
+    Some(AttemptFailure { hint, ..AttemptFailure::new(kind, why) })
+}
+
+/// Whether a response has calls, and the arguments of each are an object or absent.
+fn has_whole_calls(response: &CollectedResponse) -> bool {
+    let is_whole = |call: &ToolCall| {
+        let arguments = call.arguments.trim();
+        let parsed = || lenient_json::parse(arguments.as_bytes());
+        arguments.is_empty() || parsed().is_ok_and(|arguments| arguments.is_object())
+    };
+    response.calls().next().is_some() && response.calls().all(is_whole)
 }
 
 /// A problem with a response.
@@ -494,7 +543,7 @@ fn is_tool_name_prefix(tool: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use proctor_types::{ToolCall, Usage};
+    use proctor_types::{Api, ToolCall, Usage};
     use serde_json::json;
 
     use super::{
@@ -505,7 +554,7 @@ mod tests {
 
     #[test]
     fn response_with_an_unknown_stop_reason_is_unfinished() {
-        let check = &EndpointChecks::shipped().expect("a valid table").hidden_cap;
+        let checks = EndpointChecks::shipped().expect("a valid table");
         let kind = |stop: StopReason, text: &str, output: u64, max_output: Option<u64>| {
             let usage = Usage { output, ..Usage::default() };
             let response = CollectedResponse::from_deltas(vec![
@@ -513,7 +562,12 @@ mod tests {
                 Delta::Stopped(stop),
                 Delta::Usage(usage),
             ]);
-            describe_unknown_stop(check, max_output, &response).map(|failure| failure.kind)
+            let kinds = [Api::Chat, Api::Messages, Api::Responses, Api::Gemini].map(|api| {
+                describe_unknown_stop(checks, api, max_output, &response)
+                    .map(|failure| failure.kind)
+            });
+            assert!(kinds.iter().all(|kind| *kind == kinds[0]), "{kinds:?}");
+            kinds[0]
         };
         let other = || StopReason::Other("OTHER".to_owned());
         let (cut, whole) = ("```bash\ncat > a.py <<'E'\nx = (1)", "```bash\nls\n```");
@@ -523,10 +577,34 @@ mod tests {
         {
             assert_eq!(kind(other(), text, output, max_output), Some(FailureKind::Empty), "{text}");
         }
-        // The model itself ended these responses.
-        for stop in [StopReason::End, StopReason::Length, StopReason::Refusal] {
+        // The model itself ended these responses, or continues them later.
+        let paused = StopReason::Other("pause_turn".to_owned());
+        for stop in [StopReason::End, StopReason::Length, StopReason::Refusal, paused] {
             assert_eq!(kind(stop, cut, 4096, None), None);
         }
+    }
+
+    #[test]
+    fn whole_calls_are_accepted_with_any_stop_reason() {
+        let checks = EndpointChecks::shipped().expect("a valid table");
+        let is_accepted = |api: Api, arguments: &[&str]| {
+            let calls = arguments.iter().enumerate().flat_map(|(index, text)| {
+                let (id, name) = (format!("call_{index}"), "shell".to_owned());
+                let text = (*text).to_owned();
+                [Delta::Call { index, id, name }, Delta::Arguments { index, text }]
+            });
+            let stop = Delta::Stopped(StopReason::Other("other".to_owned()));
+            let response = CollectedResponse::from_deltas(calls.chain([stop]).collect());
+            describe_unknown_stop(checks, api, None, &response).is_none()
+        };
+        let whole = "{\"command\": \"ls\"}";
+        for api in [Api::Chat, Api::Messages, Api::Responses] {
+            assert!(is_accepted(api, &[whole]) && is_accepted(api, &[whole, ""]));
+            for cut in ["{\"command\": \"l", "ls", "{"] {
+                assert!(!is_accepted(api, &[cut]) && !is_accepted(api, &[whole, cut]), "{cut}");
+            }
+        }
+        assert!(!is_accepted(Api::Gemini, &[whole]), "the format documents its reasons");
     }
 
     #[test]

@@ -14,8 +14,13 @@ use proctor_types::{Fault, ModelSpec};
 use tokio::time::Instant;
 
 use crate::{
-    checks::AddedPromptCheck, first_prompts::FirstPrompts, first_response_gate::FirstResponseGate,
-    prompt_counts::PromptCount, repair::Repair, stream_damage::StreamDamage,
+    checks::AddedPromptCheck,
+    first_prompts::FirstPrompts,
+    first_response_gate::FirstResponseGate,
+    prompt_counts::PromptCount,
+    repair::Repair,
+    run_responses::{RunResponse, RunResponses},
+    stream_damage::StreamDamage,
 };
 
 /// A set of requests that can no longer succeed.
@@ -97,6 +102,8 @@ struct ModelState {
     /// Whether all attempts of a request returned a response without output. If so, the model
     /// itself ends its turns that way.
     ends_turns_without_output: bool,
+    /// Number of streams without output whose output was counted.
+    hollow_streams: u64,
     /// Whether a call contained characters that HTML escapes. If so, the endpoint does not escape
     /// them.
     has_returned_unescaped_call: bool,
@@ -105,6 +112,7 @@ struct ModelState {
     /// The longest prompt that the endpoint has counted and answered, in tokens.
     largest_prompt: u64,
     first_prompts: FirstPrompts,
+    responses: RunResponses,
     /// Repairs that requests to the model need before the endpoint accepts them.
     repairs: Vec<Repair>,
     /// Rejections by their text. A rejection is removed when a trial receives a response at the
@@ -248,6 +256,22 @@ impl Halts {
         self.update(model, |state| state.first_prompts.add(check, count))
     }
 
+    /// Whether another trial received this response.
+    pub(crate) fn is_of_other_trial(
+        &self,
+        model: &ModelSpec,
+        id: &str,
+        response: RunResponse,
+    ) -> bool {
+        self.read(model, |state| state.responses.is_of_other_trial(id, response))
+            .unwrap_or_default()
+    }
+
+    /// Remembers a response for the other trials.
+    pub(crate) fn note_run_response(&self, model: &ModelSpec, id: &str, response: RunResponse) {
+        self.update(model, |state| state.responses.add(id, response));
+    }
+
     /// Notes that the model itself ends turns without output.
     pub(crate) fn note_turn_without_output(&self, model: &ModelSpec) {
         self.update(model, |state| state.ends_turns_without_output = true);
@@ -256,6 +280,16 @@ impl Halts {
     /// Whether the model itself has ended a turn without output.
     pub(crate) fn ends_turns_without_output(&self, model: &ModelSpec) -> bool {
         self.read(model, |state| state.ends_turns_without_output).unwrap_or_default()
+    }
+
+    /// Counts a stream without output.
+    pub(crate) fn note_hollow_stream(&self, model: &ModelSpec) {
+        self.update(model, |state| state.hollow_streams += 1);
+    }
+
+    /// Returns the number of streams without output in this run.
+    pub(crate) fn hollow_streams(&self, model: &ModelSpec) -> u64 {
+        self.read(model, |state| state.hollow_streams).unwrap_or_default()
     }
 
     /// Notes that the endpoint returned a call with characters that HTML escapes.

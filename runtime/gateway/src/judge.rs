@@ -21,6 +21,12 @@ const BLOCKED_HINT: &str = "a proxy in front of the endpoint blocks requests fro
                             example with a bot check: change the proxy's rules or base_url, then \
                             `proctor resume` the run";
 
+/// The hint for a response in the chat format without a message.
+const NO_MESSAGE_HINT: &str = "the endpoint's responses don't follow the Chat Completions format: \
+                               use another version of the server or the proxy, or set `api` of \
+                               the model to the format that the endpoint uses, then `proctor \
+                               resume` the run";
+
 #[derive(Debug)]
 pub(crate) enum Judgement {
     Answered,
@@ -183,7 +189,22 @@ fn describe_malformed_response(reason: &str, body: &[u8], status: Option<u16>) -
     }
     let why = format!("malformed response: {reason}");
     let brief = format!("{status}{}", first_words(&why));
-    AttemptFailure { short_reason: brief, ..AttemptFailure::new(FailureKind::Endpoint, why) }
+    // More attempts rarely help if the server uses another format.
+    let (kind, hint) = match lacks_message(body) {
+        true => (FailureKind::Empty, Some(NO_MESSAGE_HINT.to_owned())),
+        false => (FailureKind::Endpoint, None),
+    };
+    AttemptFailure { short_reason: brief, hint, ..AttemptFailure::new(kind, why) }
+}
+
+/// Whether the body is a response in the chat format whose choice has no message.
+fn lacks_message(body: &[u8]) -> bool {
+    let Ok(body) = serde_json::from_slice::<Value>(body) else { return false };
+    let choice = &body["choices"][0];
+    choice.is_object()
+        && !choice["message"].is_object()
+        && choice["error"].is_null()
+        && body["error"].is_null()
 }
 
 /// Whether the body does not come from a model API: it is a web page, plain text, or an object
@@ -222,8 +243,8 @@ mod tests {
     use proctor_types::ModelSpec;
     use serde_json::json;
 
-    use super::{Judgement, classify_error_status};
-    use crate::endpoint::Endpoint;
+    use super::{Judgement, classify_error_status, describe_malformed_response};
+    use crate::{attempt_failure::FailureKind, endpoint::Endpoint};
 
     #[test]
     fn proxy_pages_are_retried_and_endpoint_errors_are_final() {
@@ -260,6 +281,31 @@ mod tests {
         ] {
             let judged = classify(status, &body);
             assert!(matches!(judged, Judgement::Unusable(_)), "{status} {body}: {judged:?}");
+        }
+    }
+
+    #[test]
+    fn responses_without_a_message_fail_after_few_attempts() {
+        for (body, kind) in [
+            (
+                json!({"choices": [{"delta": {"content": "a"}, "finish_reason": null}]}),
+                FailureKind::Empty,
+            ),
+            (json!({"choices": [{"text": "a", "finish_reason": "stop"}]}), FailureKind::Empty),
+            (json!({"choices": []}), FailureKind::Endpoint),
+            (
+                json!({"choices": [{"delta": {}, "error": {"message": "overloaded"}}]}),
+                FailureKind::Endpoint,
+            ),
+            (
+                json!({"choices": [{"delta": {}}], "error": {"message": "overloaded"}}),
+                FailureKind::Endpoint,
+            ),
+        ] {
+            let body = body.to_string();
+            let failure = describe_malformed_response("no message", body.as_bytes(), Some(200));
+            assert_eq!(failure.kind, kind, "{body}");
+            assert_eq!(failure.hint.is_some(), kind == FailureKind::Empty, "{body}");
         }
     }
 }

@@ -19,6 +19,7 @@
 
 mod admission;
 mod anomalies;
+mod applied_edits;
 mod answer_in_reasoning;
 mod ask;
 mod attempt_failure;
@@ -44,6 +45,7 @@ mod indentation;
 mod judge;
 mod limiter;
 mod lost_time;
+mod merged_calls;
 mod meter;
 mod mojibake;
 mod outgoing_request;
@@ -68,6 +70,7 @@ mod retry;
 #[cfg(test)]
 mod round_trip;
 mod rules;
+mod run_responses;
 mod scope;
 mod secret;
 mod send;

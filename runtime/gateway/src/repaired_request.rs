@@ -140,7 +140,10 @@ impl RepairedRequest {
         let (model, halts) = (&trial.route().model, &trial.route().halts);
         // If the non-streamed response was also broken, streaming was not the cause, so don't keep
         // that repair.
+        // A single stream without output may be the model's own empty turn.
         let is_broken = halts.has_own_style(model)
+            || halts.ends_turns_without_output(model)
+            || halts.hollow_streams(model) == 1
             || match self.request.offers_tools {
                 true => halts.writes_malformed_calls(model),
                 false => halts.omits_fences(model),

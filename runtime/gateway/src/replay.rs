@@ -68,7 +68,7 @@ impl ReceivedResponses {
             return false;
         }
         let reply = ReceivedResponse::new(response, request_bytes);
-        let by_id = id.filter(|id| looks_unique(id)).and_then(|id| self.by_id.get(id));
+        let by_id = unique_id(id).and_then(|id| self.by_id.get(id));
         match (by_id, unique_call_id(response)) {
             // A repeated response id alone is weak evidence of a replay. It is sufficient if the
             // response has no call, because accepting such a response would end the conversation.
@@ -92,7 +92,7 @@ impl ReceivedResponses {
             let before = map.insert(id.to_owned(), reply);
             before.is_some_and(|before| before.digest != reply.digest)
         };
-        if let Some(id) = id.filter(|id| looks_unique(id)) {
+        if let Some(id) = unique_id(id) {
             self.reuses_ids |= keep(&mut self.by_id, id);
         }
         if let Some(call) = unique_call_id(response) {
@@ -109,6 +109,11 @@ fn unique_call_id(response: &CollectedResponse) -> Option<&str> {
     is_own.then_some(call.id.as_str())
 }
 
+/// Returns the id of a response, if it looks unique.
+pub(crate) fn unique_id(id: Option<&str>) -> Option<&str> {
+    id.filter(|id| looks_unique(id))
+}
+
 /// Whether an id has a random part: digits mixed with letters.
 fn looks_unique(id: &str) -> bool {
     id.split(|one: char| !one.is_ascii_alphanumeric()).any(|part| {
@@ -117,7 +122,8 @@ fn looks_unique(id: &str) -> bool {
     })
 }
 
-fn digest(response: &CollectedResponse) -> u64 {
+/// Returns a digest of a response's content, without ids.
+pub(crate) fn digest(response: &CollectedResponse) -> u64 {
     let mut hasher = DefaultHasher::new();
     for item in &response.items {
         match item {

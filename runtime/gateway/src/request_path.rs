@@ -16,6 +16,7 @@ use crate::{
     context_window::ContextWindowRules,
     error_text::{error_message, first_words, quote_body},
     judge::{Judgement, judge},
+    merged_calls::split_merged_calls,
     outgoing_request::{Client, OutgoingRequest, RequestEnd},
     rejections::{self, ErrorSubject},
     repair::{Action, NO_STREAM, Repair},
@@ -118,6 +119,11 @@ impl TrialGateway {
             let mut judged = judge(&result, &self.route().endpoint);
             if matches!(judged, Judgement::Answered)
                 && let Some(trouble) = self.find_unknown_stop(request, &result.response)?
+            {
+                judged = Judgement::Retry(trouble);
+            }
+            if matches!(judged, Judgement::Answered)
+                && let Some(trouble) = self.find_other_trials_response(request, &result)?
             {
                 judged = Judgement::Retry(trouble);
             }
@@ -327,6 +333,7 @@ impl TrialGateway {
     ) {
         let (id, bytes) = (result.names.id.as_deref(), request.body.len());
         self.received_responses().add(id, &result.response, bytes);
+        self.note_run_response(request, result);
         self.note_anomalies(request, result, usage, is_forwarded);
         self.note_prompt_count(request, result);
     }
@@ -556,9 +563,10 @@ impl TrialGateway {
         let end_token = &EndpointChecks::shipped()?.end_token;
         let has_next_turns = end_token.strip_next_turns(&mut answer.content);
         let has_end_token = end_token.strip_end_tokens(&mut answer.content);
-        if has_next_turns || has_moved_answer {
+        let has_merged_calls = split_merged_calls(&mut answer);
+        if has_next_turns || has_moved_answer || has_merged_calls {
             // The next request must not contain the invented turns. It must contain the answer as
-            // text, because chat templates drop earlier reasoning.
+            // text, because chat templates drop earlier reasoning, and a call for each result.
             answer.native = None;
         } else if has_end_token {
             // The next request must contain the turn exactly as the endpoint wrote it.

@@ -258,6 +258,7 @@ impl TrialGateway {
             }
             Body::Stream(mut stream) => {
                 drain(response);
+                stream.correct_content(result);
                 let items = stream.take_turn();
                 result.response.native_turn = Some(NativeTurn { api: route.model.api, items });
                 if !request.is_streaming {

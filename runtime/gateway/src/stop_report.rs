@@ -51,7 +51,7 @@ impl StopReport {
 fn has_reason(object: &Value) -> bool {
     let is_given = |reason: &Value| match reason {
         Value::Null => false,
-        Value::String(word) => !word.trim().is_empty(),
+        Value::String(word) => !matches!(word.trim(), "" | "null"),
         _ => true,
     };
     let mut choices = object["choices"].as_array().into_iter().flatten();
@@ -123,6 +123,7 @@ mod tests {
         for (raw, has_reason) in [
             (r#"{"choices": [{"finish_reason": "stop"}]}"#, Some(true)),
             (r#"{"choices": [{"finish_reason": null}]}"#, Some(false)),
+            (r#"{"choices": [{"finish_reason": "null"}]}"#, Some(false)),
             (
                 r#"{"choices": [{"finish_reason": ""}, {"finish_reason": "tool_calls"}]}"#,
                 Some(true),

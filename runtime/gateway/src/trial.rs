@@ -26,6 +26,7 @@ use crate::{
     meter::Meter,
     prompt_counts::PromptCounts,
     replay::ReceivedResponses,
+    run_responses,
     scope::MaxUsage,
     sent_conversation::SentConversation,
     sink::FIRST_NOTICE_DELAY,
@@ -53,8 +54,10 @@ pub struct TrialGateway {
     route: ModelRoute,
     meter: Arc<Meter>,
     sink: Arc<dyn ExchangeSink>,
-    /// The trial's number, which identifies the trial within the process.
+    /// The connection's number, which identifies the try within the process.
     number: u64,
+    /// Identifies the trial in all its tries.
+    trial: u64,
     /// Whether the endpoint has responded in this trial.
     has_responded: AtomicBool,
     sent_conversation: Mutex<SentConversation>,
@@ -110,11 +113,13 @@ impl CancelReason {
 impl TrialGateway {
     pub(crate) fn new(route: ModelRoute, meter: Arc<Meter>, sink: Arc<dyn ExchangeSink>) -> Self {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         Self {
             route,
             meter,
             sink,
-            number: NUMBERS.fetch_add(1, Ordering::Relaxed),
+            number,
+            trial: number,
             has_responded: AtomicBool::new(false),
             sent_conversation: Mutex::default(),
             native_turns: Mutex::default(),
@@ -126,6 +131,14 @@ impl TrialGateway {
             redacted_request: Mutex::default(),
             cancel_sender: watch::Sender::new(false),
         }
+    }
+
+    /// Sets the trial's name, which is the same in all its tries. Without a name, each connection
+    /// counts as a trial of its own.
+    #[must_use]
+    pub fn for_trial(mut self, name: &str) -> Self {
+        self.trial = run_responses::hash(name);
+        self
     }
 
     /// Continues a trial that has already spent part of its budget. The clock restarts.
@@ -271,6 +284,11 @@ impl TrialGateway {
 
     pub(crate) fn lost_time(&self) -> &LostTime {
         &self.meter.clock.lost_time
+    }
+
+    /// Returns what identifies the trial in all its tries.
+    pub(crate) fn trial(&self) -> u64 {
+        self.trial
     }
 
     pub(crate) fn route(&self) -> &ModelRoute {

@@ -4,7 +4,7 @@
 //! responses. It counts two requests once the trial ends at a limit on tokens or cost.
 
 use bytes::Bytes;
-use proctor_types::{Api, BudgetKind, Fault, FaultCause, FaultLayer, Usage};
+use proctor_types::{Api, BudgetKind, Fault, FaultCause, FaultLayer, NativeTurn, Usage};
 
 use crate::{
     TrialGateway,
@@ -24,6 +24,8 @@ pub(crate) struct UsageAudit {
     request_bytes: u64,
     /// Output tokens that the responses cannot contain.
     excess_output: u64,
+    /// Whether a response has shown that the endpoint's counts exclude thoughts.
+    excludes_thoughts: bool,
 }
 
 /// A request, and the tokens that the endpoint counted for it.
@@ -62,6 +64,24 @@ impl UsageAudit {
         self.cached_tokens += usage.cached;
         self.request_bytes += body.len() as u64;
         self.excess_output += excess_output;
+    }
+
+    /// Whether the endpoint's output counts exclude thoughts, according to this response and the
+    /// earlier ones. The Gemini API counts thoughts separately, and some proxies omit that count.
+    /// Others include thoughts in the output. A signed part shows that the model thought. If such a
+    /// response has no more tokens than visible bytes, the thoughts are not in its count.
+    pub(crate) fn excludes_thoughts(
+        &mut self,
+        response: &CollectedResponse,
+        reported: &Usage,
+    ) -> bool {
+        let is_signed = |turn: &NativeTurn| {
+            turn.api == Api::Gemini
+                && turn.items.iter().any(|part| part["thoughtSignature"].is_string())
+        };
+        self.excludes_thoughts |= response.native_turn.as_ref().is_some_and(is_signed)
+            && reported.output <= usage::count_output_bytes(response, false);
+        self.excludes_thoughts
     }
 
     /// Estimates the input from our own counts of the first and the last request. The endpoint's
@@ -104,12 +124,20 @@ impl UsageAudit {
     }
 }
 
+impl EndpointChecks {
+    /// Whether all reasoning in a reported output count is known: the endpoint reports its
+    /// reasoning, or the request turns thinking off. Otherwise, the endpoint may have hidden any
+    /// number of tokens.
+    pub(crate) fn knows_reasoning(&self, request: &[u8], reported: &Usage) -> bool {
+        reported.classes.reasoning.is_some() || self.thought_answer.disables_thinking(request)
+    }
+}
+
 impl ReportedUsageCheck {
     /// Returns how many of the reported output tokens the response cannot contain. A token has at
-    /// least one byte. An endpoint that does not report reasoning may have hidden any number of
-    /// tokens.
+    /// least one byte. Call this only if all reasoning in the count is known.
     pub(crate) fn excess_output(&self, response: &CollectedResponse, reported: &Usage) -> u64 {
-        if reported.estimated || reported.classes.reasoning.is_none() {
+        if reported.estimated {
             return 0;
         }
         let visible = reported.output.saturating_sub(reported.reasoning);
@@ -232,7 +260,8 @@ fn count_input(api: Api, body: &Bytes) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use proctor_types::Usage;
+    use proctor_types::{Api, NativeTurn, Usage};
+    use serde_json::json;
 
     use super::{CollectedResponse, EndpointChecks, Miscount, ReportedUsageCheck, UsageAudit};
     use crate::codec::neutral::Delta;
@@ -279,15 +308,51 @@ mod tests {
 
     #[test]
     fn output_is_in_excess_only_if_no_token_can_be_hidden() {
+        let checks = EndpointChecks::shipped().expect("a valid table");
         let text = CollectedResponse::from_deltas(vec![Delta::Text("x".repeat(100))]);
-        let excess = |output: u64, reasoning: Option<u64>| {
+        let excess = |output: u64, reasoning: Option<u64>, request: &str| {
             let usage = Usage::from_endpoint_report((10, output), (None, None), reasoning);
-            check().excess_output(&text, &usage)
+            match checks.knows_reasoning(request.as_bytes(), &usage) {
+                true => check().excess_output(&text, &usage),
+                false => 0,
+            }
         };
         let most = 100 + check().output_overhead;
-        assert_eq!(excess(most, Some(0)), 0);
-        assert_eq!(excess(most + 7, Some(0)), 7);
-        assert_eq!(excess(most + 7, Some(7)), 0);
-        assert_eq!(excess(9000, None), 0, "the endpoint may hide its reasoning");
+        assert_eq!(excess(most, Some(0), "{}"), 0);
+        assert_eq!(excess(most + 7, Some(0), "{}"), 7);
+        assert_eq!(excess(most + 7, Some(7), "{}"), 0);
+        assert_eq!(excess(9000, None, "{}"), 0, "the endpoint may hide its reasoning");
+        for off in
+            [r#"{"thinkingConfig":{"thinkingBudget":0}}"#, r#"{"reasoning_effort":"none"}"#]
+        {
+            assert_eq!(excess(most + 7, None, off), 7, "{off}");
+        }
+        let on = r#"{"thinkingConfig":{"thinkingBudget":1024}}"#;
+        assert_eq!(excess(9000, None, on), 0);
+    }
+
+    #[test]
+    fn counts_exclude_thoughts_once_a_signed_response_shows_it() {
+        // Returns whether the counts exclude thoughts after each response. Each response has 40
+        // visible bytes, a signature or not, and these output tokens.
+        let audit = |api: Api, responses: &[(bool, u64)]| {
+            let mut audit = UsageAudit::default();
+            let add = |(is_signed, output): &(bool, u64)| {
+                let part = match *is_signed {
+                    true => json!({"text": "x", "thoughtSignature": "S"}),
+                    false => json!({"text": "x"}),
+                };
+                let text = Delta::Text("x".repeat(40));
+                let mut response = CollectedResponse::from_deltas(vec![text]);
+                response.native_turn = Some(NativeTurn { api, items: vec![part] });
+                let usage = Usage::from_endpoint_report((10, *output), (None, None), None);
+                audit.excludes_thoughts(&response, &usage)
+            };
+            responses.iter().map(add).collect::<Vec<_>>()
+        };
+        assert_eq!(audit(Api::Gemini, &[(true, 29), (true, 400)]), [true, true]);
+        assert_eq!(audit(Api::Gemini, &[(false, 29), (true, 400)]), [false, false]);
+        assert_eq!(audit(Api::Gemini, &[(true, 41), (true, 40)]), [false, true]);
+        assert_eq!(audit(Api::Chat, &[(true, 29)]), [false]);
     }
 }

@@ -261,8 +261,11 @@ impl TryRun<'_> {
             None => None,
             Some(model) => {
                 let sink = Arc::clone(&steps) as Arc<dyn proctor_gateway::ExchangeSink>;
-                let opened =
-                    self.context.gateway.open_with_meter(model, Arc::clone(&meter), sink)?;
+                let opened = self
+                    .context
+                    .gateway
+                    .open_with_meter(model, Arc::clone(&meter), sink)?
+                    .for_trial(&self.id.to_string());
                 if let Some(past) = self.resume_point {
                     past.replay_attempts(&opened, recorder.blobs()).await?;
                 }

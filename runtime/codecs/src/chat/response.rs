@@ -23,7 +23,7 @@ pub fn read_response(body: &Value, step: u64) -> Result<Vec<Delta>, String> {
     let choice = &merge_choices(body).ok_or("no choices")?;
     reject_aborted(choice)?;
     let standard = standardize_calls(&choice["message"], true);
-    let message = standard.as_object().ok_or("choices[0].message is not an object")?;
+    let message = standard.as_object().ok_or_else(|| describe_missing_message(choice))?;
     let owned = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let full = |name: &str| message.get(name)?.as_str().filter(|text| !text.is_empty());
     let mut deltas = vec![Delta::Started { model: owned(&body["model"]) }];
@@ -54,7 +54,7 @@ pub fn read_response(body: &Value, step: u64) -> Result<Vec<Delta>, String> {
         deltas.push(Delta::Call { index, id, name });
         deltas.push(Delta::Arguments { index, text });
     }
-    let reason = choice["finish_reason"].as_str().filter(|reason| !reason.is_empty());
+    let reason = given_finish_reason(choice);
     deltas.push(Delta::Stopped(read_stop_reason(reason.unwrap_or("stop"))));
     deltas.extend(usage(body).map(Delta::Usage));
     Ok(deltas)
@@ -63,11 +63,19 @@ pub fn read_response(body: &Value, step: u64) -> Result<Vec<Delta>, String> {
 /// Returns the first choice. Some servers split one response into several choices: one for the text
 /// and one per call. Text or calls that the first choice lacks are taken from the other choices.
 /// Merging is safe because requests never ask for alternatives.
+///
+/// Services without streaming may put the message into `delta`. It is complete if the choice has a
+/// finish reason. Otherwise, it is a chunk of a stream.
 fn merge_choices(body: &Value) -> Option<Cow<'_, Value>> {
     let choices = body["choices"].as_array()?;
     let (first, others) = choices.split_first()?;
     if !first["message"].is_object() {
-        return Some(Cow::Borrowed(first));
+        let mut first = Cow::Borrowed(first);
+        if first["delta"].is_object() && given_finish_reason(&first).is_some() {
+            let message = first["delta"].clone();
+            first.to_mut()["message"] = message;
+        }
+        return Some(first);
     }
     let has = |choice: &Value, field: &str| match &choice["message"][field] {
         Value::Null => false,
@@ -91,6 +99,13 @@ fn merge_choices(body: &Value) -> Option<Cow<'_, Value>> {
         }
     }
     Some(whole)
+}
+
+fn describe_missing_message(choice: &Value) -> &'static str {
+    match choice["delta"].is_object() {
+        true => "choices[0] has a `delta`, a part of a stream, instead of a `message`",
+        false => "choices[0].message is not an object",
+    }
 }
 
 /// Returns a call's arguments as text. Some servers send the arguments as an object.
@@ -233,6 +248,12 @@ pub(super) fn reject_aborted(choice: &Value) -> Result<(), String> {
     }
 }
 
+/// Returns the choice's finish reason. Until a response ends, some servers send an empty string or
+/// the word `null`.
+pub(super) fn given_finish_reason(choice: &Value) -> Option<&str> {
+    choice["finish_reason"].as_str().filter(|reason| !matches!(*reason, "" | "null"))
+}
+
 pub(super) fn read_stop_reason(reason: &str) -> StopReason {
     StopClass::classify(reason).to_stop_reason(reason)
 }
@@ -353,6 +374,22 @@ mod tests {
         );
         assert_eq!(Value::Object(answer.extra), json!({"reasoning_content": "hm"}));
         assert!(!answer.refused);
+    }
+
+    #[test]
+    fn read_response_reads_a_complete_message_in_delta() {
+        let of = |reason: Value| {
+            let delta = json!({"role": "assistant", "content": "Done."});
+            json!({"choices": [{"delta": delta, "finish_reason": reason}]})
+        };
+        let whole = of(json!("stop"));
+        assert_eq!(parse(&whole, 0).expect("an answer").content, "Done.");
+        let turn = json!({"role": "assistant", "content": "Done."});
+        assert_eq!(super::native_turn(&whole, &[]), [turn]);
+        for reason in [json!(null), json!(""), json!("null")] {
+            let error = parse(&of(reason), 0).expect_err("a chunk");
+            assert!(error.contains("`delta`"), "{error}");
+        }
     }
 
     #[test]

@@ -221,8 +221,7 @@ impl ChatReader {
         let has_role = delta["role"].is_string();
         self.reject_second_response(response_id, has_role, delta["tool_calls"].is_null())?;
         self.read_delta(delta, deltas)?;
-        // Some servers send an empty finish reason with every chunk.
-        if let Some(reason) = choice["finish_reason"].as_str().filter(|reason| !reason.is_empty()) {
+        if let Some(reason) = response::given_finish_reason(choice) {
             self.reject_unreadable_calls()?;
             // Some servers send `stop` with the first, empty chunk, so the last reason counts.
             if self.has_text || !self.calls.is_empty() || self.has_reasoning {

@@ -1,5 +1,6 @@
 //! OpenAI Responses.
 
+mod fragments;
 mod items;
 mod read;
 mod response;

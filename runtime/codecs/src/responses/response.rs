@@ -9,6 +9,7 @@ use crate::{
     native,
     neutral::{CollectedResponse, Delta, StopReason},
     read_token_count,
+    stop::StopClass,
 };
 
 pub fn read_response(body: &Value) -> Result<Vec<Delta>, String> {
@@ -106,8 +107,14 @@ pub fn usage(body: &Value) -> Option<Usage> {
 /// Reads the stop reason. Returns an error if the response is incomplete for an unknown reason,
 /// because the server then did not finish it.
 pub(super) fn read_stop_reason(response: &Value) -> Result<StopReason, String> {
-    if response["status"] != "incomplete" {
-        return Ok(StopReason::End);
+    match response["status"].as_str().unwrap_or_default() {
+        "incomplete" => {}
+        // Some servers don't update the status.
+        "" | "completed" | "in_progress" | "queued" => return Ok(StopReason::End),
+        word => {
+            StopClass::reject_aborted("status", Some(word))?;
+            return Ok(StopClass::classify(word).to_stop_reason(word));
+        }
     }
     match response["incomplete_details"]["reason"].as_str().unwrap_or_default() {
         "max_output_tokens" | "max_tokens" => Ok(StopReason::Length),

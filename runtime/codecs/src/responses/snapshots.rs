@@ -74,7 +74,7 @@ pub(super) fn drop_snapshots(items: Vec<Value>) -> Vec<Value> {
 }
 
 /// Returns the text of a message. The text of any other item is empty.
-fn message_text(item: &Value) -> String {
+pub(super) fn message_text(item: &Value) -> String {
     let parts = item["content"].as_array().filter(|_| item["type"] == "message");
     parts.into_iter().flatten().filter_map(|part| part["text"].as_str()).collect()
 }

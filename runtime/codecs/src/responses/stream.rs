@@ -6,10 +6,11 @@ use std::{
 use serde_json::Value;
 
 use super::{
+    fragments::FragmentComparison,
     response,
     snapshots::{MessageDeduplicator, drop_snapshots},
 };
-use crate::{ReadError, StreamReader, lenient_json, neutral::Delta, sse};
+use crate::{CorrectedContent, ReadError, StreamReader, lenient_json, neutral::Delta, sse};
 
 #[derive(Debug, Default, Clone, Copy)]
 struct ItemState {
@@ -31,6 +32,7 @@ pub struct ResponsesReader {
     /// Arguments that arrived before their call ended, by the call's position in the output.
     arguments: HashMap<u64, String>,
     messages: MessageDeduplicator,
+    fragments: FragmentComparison,
 }
 
 impl StreamReader for ResponsesReader {
@@ -58,6 +60,7 @@ impl StreamReader for ResponsesReader {
                 }
                 if item["type"] == "message" {
                     self.messages.begin_message(&mut deltas);
+                    self.fragments.begin_item(place);
                 }
                 self.items.insert(place, state);
             }
@@ -69,7 +72,9 @@ impl StreamReader for ResponsesReader {
             }
             "response.output_text.delta" => {
                 self.mark_received(place);
-                self.messages.push(text(&data["delta"]), &mut deltas);
+                let piece = text(&data["delta"]);
+                self.fragments.push(place, &piece);
+                self.messages.push(piece, &mut deltas);
             }
             "response.refusal.delta" => {
                 self.mark_received(place);
@@ -143,6 +148,23 @@ impl StreamReader for ResponsesReader {
 
     fn has_ended(&self) -> bool {
         self.has_ended
+    }
+
+    fn corrected_content(&self) -> Option<CorrectedContent> {
+        let is_known = |(place, state): (&u64, &ItemState)| {
+            self.turn_items.contains_key(place)
+                || (!state.has_fragments && state.call_index.is_none())
+        };
+        // Without all whole items, the fragments are the better source.
+        if !self.fragments.has_conflict() || !self.items.iter().all(is_known) {
+            return None;
+        }
+        let (mut deltas, mut calls) = (Vec::new(), 0);
+        let mut messages = MessageDeduplicator::default();
+        for item in self.turn_items.values() {
+            response::read_item(item, &mut calls, &mut messages, &mut deltas);
+        }
+        Some(CorrectedContent { deltas, is_damaged: self.fragments.has_damage() })
     }
 
     fn take_turn(&mut self) -> Vec<Value> {
@@ -220,6 +242,8 @@ impl ResponsesReader {
                 deltas.push(Delta::Arguments { index, text });
             }
             Some(ItemState { has_fragments: true, .. }) => {
+                let arguments = self.arguments.get(&position).map(String::as_str);
+                self.fragments.compare(position, item, arguments);
                 // Only the complete item has the signature.
                 let signature = item["encrypted_content"].as_str();
                 deltas.extend(signature.map(|signature| Delta::Signature(signature.to_owned())));

@@ -32,6 +32,9 @@ pub(crate) struct AttemptResult {
     pub names: ResponseNames,
     /// What a successful response reports about its end.
     pub stop: StopReport,
+    /// Whether fragments of the stream were lost or arrived in the wrong order, although its last
+    /// events contain the whole response.
+    pub has_damaged_fragments: bool,
     /// Why the body is not a response, and the usage billed for the body.
     pub parse_failure: Option<(String, Option<Usage>)>,
     pub end: Option<AttemptEnd>,

@@ -8,7 +8,7 @@ use super::attempt::{AttemptResult, BrokenResponse};
 use crate::{
     attempt_failure::FailureKind,
     codec::{
-        self, ReadError,
+        self, CorrectedContent, ReadError,
         neutral::{CollectedResponse, Delta},
         sse,
     },
@@ -175,6 +175,23 @@ impl EventStream {
             rest.into_iter().for_each(|delta| result.response.push(delta));
         }
         Ok(self.reader.has_ended())
+    }
+
+    /// Replaces the content of a response whose last events contradict its fragments. Call this
+    /// after the last event.
+    pub(super) fn correct_content(&mut self, result: &mut AttemptResult) {
+        let Some(CorrectedContent { deltas, is_damaged }) = self.reader.corrected_content() else {
+            return;
+        };
+        let deltas = self.surrogate_joiner.join(deltas, true);
+        result.response.items = CollectedResponse::from_deltas(deltas.clone()).items;
+        result.has_damaged_fragments = is_damaged;
+        let is_start = |delta: &Delta| matches!(delta, Delta::Started { .. });
+        let is_end = |delta: &Delta| matches!(delta, Delta::Stopped(_) | Delta::Usage(_));
+        let (start, others): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.all_deltas).into_iter().partition(is_start);
+        let end = others.into_iter().filter(is_end);
+        self.all_deltas = start.into_iter().chain(deltas).chain(end).collect();
     }
 
     /// Returns the assistant's turn in the endpoint's format.

@@ -149,3 +149,47 @@ async fn text_without_tokens_is_a_fault_if_the_endpoint_counts_tokens() {
         assert_eq!(trial.spending().steps, answers as u64);
     }
 }
+
+#[tokio::test]
+async fn response_that_another_trial_received_is_requested_again() {
+    let response = |id: &str| -> &'static str {
+        let body = format!(
+            "{HEAD}{{\"id\":\"{id}\",\"model\":\"m\",\"choices\":[{{\"index\":0,\"finish_reason\":\"stop\",\
+             \"message\":{{\"role\":\"assistant\",\"content\":\"Come back at noon.\"}}}}],\
+             \"usage\":{{\"prompt_tokens\":9,\"completion_tokens\":5}}}}"
+        );
+        Box::leak(body.into_boxed_str())
+    };
+    let (cached, fresh) = (response("chatcmpl-8c41f0d2a97b"), response("chatcmpl-77b0c9e1d4f2"));
+    let counted = response("chatcmpl-000001");
+    for (texts, trials, requests, is_fault) in [
+        ([cached, cached, fresh], ["a", "b"], 3, false),
+        ([cached, cached, cached], ["a", "b"], 5, true),
+        // The model itself wrote the same text twice.
+        ([cached, fresh, fresh], ["a", "b"], 2, false),
+        // A later try of the same trial may receive the response again.
+        ([cached, cached, fresh], ["a", "a"], 2, false),
+        // These ids come from a counter, which restarts in each conversation.
+        ([counted, counted, counted], ["a", "b"], 2, false),
+    ] {
+        let (url, count) = start_raw_endpoint(Box::leak(Box::new(texts))).await;
+        let gateway = gateway();
+        let open = |name: &str| {
+            let kept = Arc::new(RecordingSink::default());
+            gateway.open(&model(&url), &Budget::default(), kept).expect("usable").for_trial(name)
+        };
+        let [first, second] = trials;
+        open(first).ask(&user_request("hi")).await.expect("an answer");
+        match open(second).ask(&user_request("hi")).await {
+            Err(error) if is_fault => {
+                let fault = expect_fault(error);
+                assert!(fault.what.contains("another trial"), "{fault}");
+                let hint = fault.hint.unwrap_or_default();
+                assert!(hint.contains("cache"), "{hint}");
+            }
+            Ok(_) if !is_fault => {}
+            other => panic!("{trials:?}: {other:?}"),
+        }
+        assert_eq!(count.load(Ordering::Relaxed), requests, "{trials:?}");
+    }
+}

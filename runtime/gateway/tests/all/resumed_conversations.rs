@@ -385,7 +385,7 @@ fn cases() -> Vec<(&'static str, Case)> {
         ),
         (
             "turns that the model ends without output",
-            Case::new(small, vec![vec![hollow]; 2], "no fault", 4),
+            Case::new(small, vec![vec![hollow]; 2], "no fault", 5),
         ),
     ]
 }

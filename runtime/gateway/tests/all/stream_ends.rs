@@ -9,7 +9,7 @@ use std::sync::{
 };
 
 use proctor_gateway::{Gateway, PriceTable, RequestError, RetryPolicy};
-use proctor_types::{Api, Budget};
+use proctor_types::{Api, Budget, ModelSpec};
 use serde_json::{Value, json};
 
 use crate::{
@@ -169,12 +169,86 @@ async fn response_without_output_is_requested_again() {
     let whole = vec![text_chunk("all"), end_chunk("stop")];
     let (_, seen) = ask_twice(vec![hollow(20), hollow(20), whole]).await;
     assert_eq!(seen, [("all".to_owned(), 3), ("all".to_owned(), 4)]);
-    // No attempt has output, so the model ended its turn, and later turns count at once.
+    // No attempt has output, streamed or not, so the model ended its turn, and later turns count at
+    // once.
     let (_, seen) = ask_twice(vec![hollow(20)]).await;
-    assert_eq!(seen, [(String::new(), 6), (String::new(), 7)]);
+    assert_eq!(seen, [(String::new(), 7), (String::new(), 8)]);
     // The only token marks the end of the turn.
     let (_, seen) = ask_twice(vec![hollow(1)]).await;
     assert_eq!(seen, [(String::new(), 1), (String::new(), 2)]);
+}
+
+#[tokio::test]
+async fn stream_without_output_is_requested_again_without_streaming() {
+    let hollow = vec![
+        json!({"choices": [{"delta": {"role": "assistant", "content": null}}]}),
+        json!({"choices": [{"delta": {"content": null}, "finish_reason": "stop"}],
+               "usage": {"prompt_tokens": 7, "completion_tokens": 20}}),
+        Value::Null,
+    ];
+    let whole = vec![text_chunk("all"), end_chunk("stop")];
+    let lists = vec![hollow.clone(), whole.clone(), hollow, whole];
+    let (url, _) = start_streaming_endpoint(lists, AfterChunks::Ends).await;
+    let kept = Arc::new(RecordingSink::default());
+    let trial =
+        fast_gateway().open(&model(&url), &Budget::default(), kept.clone()).expect("usable");
+    for _ in 0..3 {
+        let answer = trial.ask(&user_request("hi")).await.expect("an answer");
+        assert_eq!(answer.content, "all");
+    }
+    let streamed = kept.attempts().into_iter().map(|attempt| {
+        let body: Value = serde_json::from_slice(&attempt.request_body).expect("JSON");
+        body["stream"] == true
+    });
+    // The model may end one turn without output, but two such streams show that streaming fails.
+    assert_eq!(streamed.collect::<Vec<_>>(), [true, false, true, false, false]);
+}
+
+#[tokio::test]
+async fn output_that_is_lost_without_streaming_is_a_fault() {
+    // A model may think for any number of tokens before it ends its turn without output.
+    for (reasoning, is_fault) in [(0, true), (150, false)] {
+        let hollow = vec![
+            json!({"choices": [{"delta": {}, "finish_reason": "stop"}],
+                   "usage": {"prompt_tokens": 7, "completion_tokens": 150,
+                             "completion_tokens_details": {"reasoning_tokens": reasoning}}}),
+            Value::Null,
+        ];
+        let (url, count) = start_streaming_endpoint(vec![hollow], AfterChunks::Ends).await;
+        let trial = fast_gateway()
+            .open(&model(&url), &Budget::default(), Arc::new(RecordingSink::default()))
+            .expect("usable");
+        match trial.ask(&user_request("hi")).await {
+            Err(RequestError::Fault(fault)) if is_fault => {
+                assert!(fault.what.contains("150 output tokens"), "{fault}");
+            }
+            Ok(answer) if !is_fault => assert_eq!(answer.content, ""),
+            other => panic!("{reasoning}: {other:?}"),
+        }
+        assert_eq!(count.load(Ordering::Relaxed), 7);
+    }
+}
+
+#[tokio::test]
+async fn response_with_an_unknown_stop_reason_is_requested_again() {
+    let whole = vec![text_chunk("all"), end_chunk("stop")];
+    let cut = vec![text_chunk("al"), end_chunk("other")];
+    let (_, seen) = ask_twice(vec![cut.clone(), cut.clone(), whole]).await;
+    assert_eq!(seen, [("all".to_owned(), 3), ("all".to_owned(), 4)]);
+    let (url, count) = start_streaming_endpoint(vec![cut], AfterChunks::Ends).await;
+    let open = |spec: ModelSpec| {
+        let kept = Arc::new(RecordingSink::default());
+        fast_gateway().open(&spec, &Budget::default(), kept).expect("usable")
+    };
+    let error = open(model(&url)).ask(&user_request("hi")).await.expect_err("no whole response");
+    let RequestError::Fault(fault) = error else { panic!("{error:?}") };
+    assert!(fault.what.contains("unknown reason \"other\""), "{fault}");
+    assert!(fault.hint.as_deref().is_some_and(|hint| hint.contains("tool_check")), "{fault}");
+    assert_eq!(count.load(Ordering::Relaxed), 6);
+    let mut spec = model(&url);
+    spec.tool_check = Some(false);
+    let answer = open(spec).ask(&user_request("hi")).await.expect("the check is off");
+    assert_eq!(answer.content, "al");
 }
 
 #[tokio::test]
