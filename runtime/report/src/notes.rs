@@ -273,13 +273,19 @@ pub(crate) fn notes(report: &Report, detail: DetailLevel) -> Vec<FindingNote> {
         lines.extend(trial.damage.iter().map(|damage| format!("  {damage}")));
         all.push(FindingNote { rank: FindingRank::Missing, lines });
     }
-    let faults = report.tasks.iter().filter_map(|trial| Some((trial, trial.fault.as_ref()?)));
-    let faults: Vec<_> =
-        faults.map(|(trial, fault)| (trial_name(report, trial), fault.clone())).collect();
-    if !faults.is_empty() {
-        let word = noun_for_count(faults.len(), "fault");
-        let mut lines =
-            vec![format!("Infrastructure {word} (scores count these trials as not resolved):")];
+    let of_trials = |fault_of: fn(&TaskReport) -> Option<&String>| -> Vec<(String, String)> {
+        let faults = report.tasks.iter().filter_map(|trial| Some((trial, fault_of(trial)?)));
+        faults.map(|(trial, fault)| (trial_name(report, trial), fault.clone())).collect()
+    };
+    for (noun, faults) in [
+        ("Infrastructure fault", of_trials(|trial| trial.fault.as_ref())),
+        ("Grading fault", of_trials(|trial| trial.grading_fault.as_ref())),
+    ] {
+        if faults.is_empty() {
+            continue;
+        }
+        let word = noun_for_count(faults.len(), noun);
+        let mut lines = vec![format!("{word} (scores count these trials as not resolved):")];
         lines.extend(
             deduplicate_errors(faults, MAX_LISTED_NAMES)
                 .into_iter()

@@ -18,7 +18,7 @@ const NOT_REQUESTED: &str = "grading not requested";
 pub struct VerdictGap {
     /// The number of trials by kind, as a sentence.
     pub summary: String,
-    /// The faults that ended trials, with the first trial and the number of trials of each.
+    /// The faults that ended trials or their grading, with the first trial and the number of trials of each.
     pub faults: Vec<String>,
 }
 
@@ -58,10 +58,10 @@ pub fn verdict_gap(run: &ViewedRun, results: &RunResults) -> VerdictGap {
         kinds.join(", ")
     );
     let trials = planned_trials(&run.record);
-    let faults = trials
-        .iter()
-        .zip(&results.report.tasks)
-        .filter_map(|(trial, report)| Some((trial.name(), report.fault.clone()?)));
+    let faults = trials.iter().zip(&results.report.tasks).filter_map(|(trial, report)| {
+        let fault = report.fault.as_ref().or(report.grading_fault.as_ref())?;
+        Some((trial.name(), fault.clone()))
+    });
     let mut faults = deduplicate_errors(faults, 1);
     if let Some(more) = faults.len().checked_sub(MAX_FAULTS).filter(|more| *more > 0) {
         faults.truncate(MAX_FAULTS);
