@@ -12,6 +12,7 @@ static RULES: ShippedTable<Rules> =
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rules {
+    pub(crate) schema_versions: Vec<String>,
     pub(crate) keys: BTreeMap<String, Vec<String>>,
     pub(crate) unsupported: BTreeMap<String, String>,
     pub(crate) unsupported_files: BTreeMap<String, String>,
