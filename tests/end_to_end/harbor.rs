@@ -339,6 +339,28 @@ fn validate_names_the_tools_that_a_verifier_lacks() {
     }
 }
 
+/// A prediction is only a patch, but a separate verifier gets files of the agent's final state.
+#[test]
+fn predictions_for_separate_verifiers_are_rejected_before_anything_runs() {
+    if !has_docker("predictions_for_separate_verifiers_are_rejected_before_anything_runs") {
+        return;
+    }
+    let stage = Stage::new();
+    let config = "[verifier]\nenvironment_mode = \"separate\"\n";
+    write_folder(&stage, "set", &TaskFolder { config, ..PLAIN_TASK });
+    let row = json!({"instance_id": "made/plain", "model_name_or_path": "m", "model_patch": ""});
+    let file = stage.write_file("predictions.jsonl", &row.to_string());
+    let (tasks, out) = (path_text(&stage, "set"), path_text(&stage, "out"));
+    let file = file.to_str().unwrap();
+    let args =
+        ["grade", "--predictions", file, "--sandbox", "docker", "--tasks", &tasks, "--out", &out];
+    let told = String::from_utf8_lossy(&stage.run(args, 2).stderr).into_owned();
+    let flat = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains("predictions for 1 task cannot be graded"), "{told}");
+    assert!(flat.contains("made/plain") && flat.contains("`proctor run`"), "{told}");
+    assert!(find_files(Path::new(&out), "trajectory.jsonl").is_empty());
+}
+
 /// The image of a separate verifier must contain the tests.
 #[test]
 fn verifier_image_without_tests_is_reported_with_a_hint() {

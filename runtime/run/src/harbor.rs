@@ -414,7 +414,8 @@ async fn copy_result(
     {
         let VerifierInput::FinalState { tree, outside_digest: outside } = input else {
             let what = format!("{}: the task's verifier needs more than a patch", task.id);
-            return Err(Fault::new(FaultLayer::Grade, what).into_permanent());
+            let hint = "run the agent with `proctor run`, which records its files";
+            return Err(Fault::new(FaultLayer::Grade, what).hint(hint).into_permanent());
         };
         let tree = Tree::load(blobs, tree).map_err(record_fault)?;
         let layer = match outside {
