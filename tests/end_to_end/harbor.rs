@@ -300,8 +300,10 @@ fn verifier_without_a_reward_is_an_infrastructure_failure() {
         let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
         assert!(shown.contains(&format!("why: {reason}")), "{name}: {shown}");
     }
+    let listed = String::from_utf8_lossy(&stage.run(["show", &out], 0).stdout).into_owned();
+    assert!(listed.contains("not a finite number"), "{listed}");
     let logs = find_files(Path::new(&out), "failed-1.txt");
-    let is_of_nan = |path: &&PathBuf| path.to_string_lossy().contains("nan");
+    let is_of_nan = |path: &&PathBuf| path.to_string_lossy().contains("Fnan/");
     let log = fs::read_to_string(logs.iter().find(is_of_nan).unwrap()).unwrap();
     assert!(log.contains("judged"), "{log}");
 }
