@@ -557,6 +557,29 @@ mod tests {
     }
 
     #[test]
+    fn fault_of_a_verifier_in_place_keeps_its_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let blobs = Blobs::new(folder.path().join("blobs"));
+        let fault = Fault::new(FaultLayer::Grade, "no reward");
+        let log = |note: Value| {
+            let fault = parse_in_place_note(&note, &blobs).unwrap_err();
+            assert_eq!(fault.what, "no reward");
+            fault.log.map(|log| log.as_bytes().to_vec())
+        };
+        let hash = blobs.put(b"output").unwrap();
+        assert_eq!(log(json!({"fault": fault, "log": hash})), Some(b"output".to_vec()));
+        for note in [
+            json!({"fault": fault}),
+            json!({"fault": fault, "log": null}),
+            json!({"fault": fault, "log": "00"}),
+        ] {
+            assert_eq!(log(note), None);
+        }
+        let fault = with_requests(fault.log(&b"output\n"[..]), &RequestLog::default());
+        assert_eq!(fault.log.unwrap().as_bytes(), b"output\n");
+    }
+
+    #[test]
     fn incompletely_recorded_state_is_a_fault() {
         let task = task(json!({"digest": ""}));
         let recorded = |outside, patch: &[u8]| FinalState {
