@@ -1,6 +1,10 @@
 //! Tests Harbor task folders on Docker. Their images are used unchanged.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use serde_json::{Value, json};
 
@@ -255,7 +259,7 @@ fn verifier_without_a_reward_is_an_infrastructure_failure() {
     let stage = Stage::new();
     let cases = [
         ("silent", "", "true\n", "did not write reward.json or reward.txt"),
-        ("nan", "", "echo nan > /logs/verifier/reward.txt\n", "not a finite number"),
+        ("nan", "", "echo judged\necho nan > /logs/verifier/reward.txt\n", "not a finite number"),
         ("words", "", "echo passed > /logs/verifier/reward.txt\n", "not a number"),
         ("empty", "", ": > /logs/verifier/reward.txt\n", "is empty"),
         ("link", "", "ln -s /etc/hostname /logs/verifier/reward.txt\n", "is not a regular file"),
@@ -283,6 +287,96 @@ fn verifier_without_a_reward_is_an_infrastructure_failure() {
             told.lines().filter(|line| line.contains(&format!("made/{name}"))).collect();
         assert!(lines.iter().any(|line| line.contains(what)), "{name}: {what}\n{told}");
     }
+    // The reasons and the output stay in the record.
+    let report = fs::read(Path::new(&out).join("report.json")).unwrap();
+    let report: Value = serde_json::from_slice(&report).unwrap();
+    for (name, .., what) in cases {
+        let id = format!("made/{name}");
+        let tasks = report["tasks"].as_array().unwrap();
+        let trial = tasks.iter().find(|trial| trial["task"] == id.as_str()).unwrap();
+        let reason = trial["grading_fault"].as_str().unwrap_or_default();
+        assert!(reason.contains(what), "{name}: {trial:#}");
+        let shown = stage.run(["show", &out, &id, "gold", "1"], 0);
+        let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+        assert!(shown.contains(&format!("why: {reason}")), "{name}: {shown}");
+    }
+    let listed = String::from_utf8_lossy(&stage.run(["show", &out], 0).stdout).into_owned();
+    assert!(listed.contains("not a finite number"), "{listed}");
+    let logs = find_files(Path::new(&out), "failed-1.txt");
+    let is_of_nan = |path: &&PathBuf| path.to_string_lossy().contains("Fnan/");
+    let log = fs::read_to_string(logs.iter().find(is_of_nan).unwrap()).unwrap();
+    assert!(log.contains("judged"), "{log}");
+}
+
+/// A verifier without network that downloads its tools gives every solution 0. The reward counts in
+/// a run, but `validate` and `--check-tasks` report the reason.
+#[test]
+fn validate_names_the_tools_that_a_verifier_lacks() {
+    if !has_docker("validate_names_the_tools_that_a_verifier_lacks") {
+        return;
+    }
+    let stage = Stage::new();
+    let cases = [
+        (
+            "download",
+            "echo \"Temporary failure resolving 'deb.debian.org'\"\necho 0 > /logs/verifier/reward.txt\n",
+            "the verifier has no network",
+        ),
+        (
+            "tools",
+            "no-such-runner /tests && r=1 || r=0\necho $r > /logs/verifier/reward.txt\n",
+            "the verifier's tools are missing",
+        ),
+    ];
+    for (name, test_script, _) in cases {
+        let config = "[verifier]\nnetwork_mode = \"no-network\"\n";
+        write_folder(&stage, "set", &TaskFolder { name, config, test_script, ..PLAIN_TASK });
+    }
+    let tasks = path_text(&stage, "set");
+    let said = stage.run(["tasks", "validate", "--sandbox", "docker", "--tasks", &tasks], 1);
+    let told = String::from_utf8_lossy(&said.stderr).into_owned();
+    for (name, _, what) in cases {
+        let about = |line: &str| line.contains(&format!("made/{name}, attempt 1: gold"));
+        assert!(told.lines().any(|line| about(line) && line.contains(what)), "{name}\n{told}");
+    }
+}
+
+/// A prediction is only a patch, but a separate verifier gets files of the agent's final state.
+#[test]
+fn predictions_for_separate_verifiers_are_rejected_before_anything_runs() {
+    if !has_docker("predictions_for_separate_verifiers_are_rejected_before_anything_runs") {
+        return;
+    }
+    let stage = Stage::new();
+    let config = "[verifier]\nenvironment_mode = \"separate\"\n";
+    write_folder(&stage, "set", &TaskFolder { config, ..PLAIN_TASK });
+    let row = json!({"instance_id": "made/plain", "model_name_or_path": "m", "model_patch": ""});
+    let file = stage.write_file("predictions.jsonl", &row.to_string());
+    let (tasks, out) = (path_text(&stage, "set"), path_text(&stage, "out"));
+    let file = file.to_str().unwrap();
+    let args =
+        ["grade", "--predictions", file, "--sandbox", "docker", "--tasks", &tasks, "--out", &out];
+    let told = String::from_utf8_lossy(&stage.run(args, 2).stderr).into_owned();
+    let flat = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains("predictions for 1 task cannot be graded"), "{told}");
+    assert!(flat.contains("made/plain") && flat.contains("`proctor run`"), "{told}");
+    assert!(find_files(Path::new(&out), "trajectory.jsonl").is_empty());
+}
+
+/// The image of a separate verifier must contain the tests.
+#[test]
+fn verifier_image_without_tests_is_reported_with_a_hint() {
+    if !has_docker("verifier_image_without_tests_is_reported_with_a_hint") {
+        return;
+    }
+    let stage = Stage::new();
+    let config = format!("[verifier.environment]\ndocker_image = \"{DEBIAN_IMAGE}\"\n");
+    write_folder(&stage, "set", &TaskFolder { config: &config, ..PLAIN_TASK });
+    let (found, told) = grade_gold(&stage, "set", 3);
+    assert!(found.is_empty(), "{found:#?}");
+    let flat = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains("the verifier's image has no /tests/test.sh"), "{told}");
+    assert!(flat.contains("copy the tests to /tests when you build that image"), "{told}");
 }
 
 #[test]

@@ -29,6 +29,11 @@ const MAX_SEARCH_DEPTH: usize = 3;
 /// agent.
 const DEFAULT_COMMAND_SECONDS: f64 = 3600.0;
 
+/// Paths outside `tests/` and `solution/` that must not be links out of the task folder. The loader
+/// checks `task.toml` and `instruction.md` when it reads them.
+const LINK_CHECKED_PATHS: [&str; 4] =
+    ["README.md", ".gitignore", ENVIRONMENT_DIR, "environment/Dockerfile"];
+
 /// The subfolder of a task folder that defines the image.
 const ENVIRONMENT_DIR: &str = "environment";
 
@@ -45,6 +50,8 @@ pub(crate) enum HarborSource {
 pub(crate) struct HarborTask {
     pub(crate) task: Task,
     pub(crate) warnings: Vec<String>,
+    /// The line of the task's name in `task.toml`, if there is one.
+    pub(crate) name_line: Option<usize>,
 }
 
 /// Returns the Harbor folders and files that a pattern refers to, if any. `is_harbor_requested` is
@@ -175,6 +182,7 @@ pub(crate) fn load_task(path: &Path) -> Result<HarborTask, Vec<BadRow>> {
     let bad = |mistake: Diagnostic| bad_row(&file, mistake);
     let whole = |message: String| vec![bad(Diagnostic { key: None, line: None, message })];
     let folder = Folder::open(path).map_err(|error| whole(error.to_string()))?;
+    folder.check_path(TASK_FILE).map_err(whole)?;
     let bytes = fs::read(&file).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
             whole("is missing, but the folder looks like a Harbor task".into())
@@ -183,39 +191,45 @@ pub(crate) fn load_task(path: &Path) -> Result<HarborTask, Vec<BadRow>> {
     })?;
     let text = String::from_utf8(bytes).map_err(|_| whole("is not UTF-8".into()))?;
     let mut wrong = Vec::new();
+    let mut has_steps = false;
     let read = match read_config(&text) {
-        Ok(read) => read,
+        Ok(read) => Some(read),
         Err(mistakes) => {
+            has_steps = mistakes.iter().any(|mistake| mistake.key.as_deref() == Some("steps"));
             wrong.extend(mistakes.into_iter().map(bad));
-            ParsedConfig::default()
+            None
         }
     };
-    let ParsedConfig { config, warnings } = read;
     let mut complain = |name: &str, what: String| {
         wrong.push(bad_row(&path.join(name), Diagnostic { key: None, line: None, message: what }));
     };
     let statement = read_statement(&folder).unwrap_or_else(|(name, what)| {
-        complain(name, what);
+        // In a task with several steps, each step has its own instructions.
+        if !has_steps {
+            complain(name, what);
+        }
         String::new()
     });
-    for (name, what) in list_file_problems(&folder, &config) {
+    let config = read.as_ref().map(|read| &read.config);
+    for (name, what) in list_file_problems(&folder, config) {
         complain(&name, what);
     }
-    let resources = parse_resources(&config).unwrap_or_else(|what| {
+    let resources = config.map_or(Ok(None), parse_resources).unwrap_or_else(|what| {
         complain(TASK_FILE, what);
         None
     });
-    let digest = folder.digest().unwrap_or_else(|why| {
-        complain("", why);
-        String::new()
-    });
-    if !wrong.is_empty() {
+    let Some(ParsedConfig { config, warnings, name_line }) = read.filter(|_| wrong.is_empty())
+    else {
         return Err(wrong);
-    }
+    };
+    let digest = folder.digest().map_err(|message| {
+        vec![bad_row(&path.join(""), Diagnostic { key: None, line: None, message })]
+    })?;
     let name = folder.root().file_name().map(|name| name.to_string_lossy().into_owned());
     let id = config.name.clone().or(name).unwrap_or_default();
     let warnings = warnings.into_iter().map(|one| bad(one).to_string()).collect();
-    Ok(HarborTask { task: build_task(id, statement, resources, digest, config, &folder), warnings })
+    let task = build_task(id, statement, resources, digest, config, &folder);
+    Ok(HarborTask { task, warnings, name_line })
 }
 
 fn build_task(
@@ -323,6 +337,7 @@ fn separate_verifier(config: &Config, folder: &Folder) -> Option<HarborSeparate>
 /// Returns the prompt without its leading canary lines.
 fn read_statement(folder: &Folder) -> Result<String, (&'static str, String)> {
     const STATEMENT_FILE: &str = "instruction.md";
+    folder.check_path(STATEMENT_FILE).map_err(|why| (STATEMENT_FILE, why))?;
     let bytes =
         fs::read(folder.root().join(STATEMENT_FILE)).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => (STATEMENT_FILE, "is missing".to_owned()),
@@ -360,8 +375,10 @@ fn strip_canary_lines(text: &str) -> &str {
     rest
 }
 
-/// Lists required files that are missing from a folder, and files that need unsupported features.
-fn list_file_problems(folder: &Folder, config: &Config) -> Vec<(String, String)> {
+/// Lists required files that are missing from a folder, files that need unsupported features, and
+/// links that lead out of the folder. Without a valid configuration, it is unknown which files are
+/// required.
+fn list_file_problems(folder: &Folder, config: Option<&Config>) -> Vec<(String, String)> {
     let mut wrong: Vec<(String, String)> = Vec::new();
     let mut complain = |name: &str, what: String| wrong.push((name.to_owned(), what));
     match proctor_harbor::Rules::get() {
@@ -374,18 +391,26 @@ fn list_file_problems(folder: &Folder, config: &Config) -> Vec<(String, String)>
         }
         Err(why) => complain("", why),
     }
+    for name in LINK_CHECKED_PATHS {
+        if let Err(why) = folder.check_path(name) {
+            complain(name, why);
+        }
+    }
     let compose = folder.contains("environment/docker-compose.yaml");
-    if config.environment.image.is_none() && !folder.contains("environment/Dockerfile") && !compose
-    {
+    let has_image = config.is_none_or(|config| config.environment.image.is_some());
+    if !has_image && !folder.contains("environment/Dockerfile") && !compose {
         complain(
             "environment/Dockerfile",
             "is missing; add one, or set `environment.docker_image` in task.toml".into(),
         );
     }
-    let own = config.verifier_environment.as_ref();
-    let bundled = config.has_separate_verifier
-        && (own.is_some_and(|own| own.image.is_some()) || folder.contains("tests/Dockerfile"));
-    if config.has_separate_verifier && !bundled && folder.contains("tests/docker-compose.yaml") {
+    let separate = config.filter(|config| config.has_separate_verifier);
+    let has_own_image = |config: &Config| {
+        let own = config.verifier_environment.as_ref();
+        own.is_some_and(|own| own.image.is_some()) || folder.contains("tests/Dockerfile")
+    };
+    let bundled = config.is_none() || separate.is_some_and(has_own_image);
+    if separate.is_some() && !bundled && folder.contains("tests/docker-compose.yaml") {
         let what = "needs several services (Docker Compose), which Proctor does not support";
         complain("tests/docker-compose.yaml", what.into());
     }

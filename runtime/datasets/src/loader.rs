@@ -152,7 +152,7 @@ impl<'a> DatasetLoader<'a> {
         let bad = self.dataset.bad_rows.len();
         self.add_task(
             &folder.join(proctor_harbor::TASK_FILE),
-            None,
+            made.name_line.map(RowLocation::Line),
             ("task.name", Some(id)),
             Ok(made.task),
         );
@@ -334,7 +334,11 @@ impl<'a> DatasetLoader<'a> {
             ));
             return;
         }
-        self.id_locations.insert(task.id.0.clone(), format!("{}:{number}", file.display()));
+        let place = match location {
+            Some(_) => format!("{}:{number}", file.display()),
+            None => file.display().to_string(),
+        };
+        self.id_locations.insert(task.id.0.clone(), place);
         let origin = TaskOrigin { file: file.to_path_buf(), line: number };
         self.dataset.origins.insert(task.id.clone(), origin);
         self.dataset.tasks.push(task);

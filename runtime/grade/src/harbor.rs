@@ -73,62 +73,138 @@ pub async fn grade_with_verifier(
         }
         create_log_dirs(handle, &[VERIFIER_FOLDER, "agent", "artifacts"]).await?;
         if bundled {
-            // Harbor also runs `chmod`. If `chmod` fails, the verifier does not start, and its
-            // output says why.
-            let script = format!("{TESTS_PATH}/{TEST_SCRIPT}");
-            return handle.run(Command::new(["chmod", "+x", &script])).await.map(drop);
+            return Ok(());
         }
         copy_inputs(handle, TESTS_PATH, tests, TEST_SCRIPT, !shared).await
     };
     laid.await.map_err(|error| error.to_fault("copying the verifier"))?;
+    if bundled {
+        make_script_executable(handle, task).await?;
+    }
     let command = build_command(task, env)?;
     let done = handle.run(command).await.map_err(|error| error.to_fault("running the verifier"))?;
     let mut log = read_output(handle, &logs.join(&RawPath::from(OUTPUT_FILE))).await?;
     append_output(&mut log, &done.stderr);
     let text = String::from_utf8_lossy(&log).into_owned();
-    // Ignore messages about failed downloads if the verifier has no network. Such a verifier cannot
-    // download anything, so the message comes from the agent's result, and the reward counts.
-    let harbor = task.harbor.as_ref();
-    let has_network =
-        harbor.is_none_or(|harbor| harbor.verifier.network != HarborNetwork::NoNetwork);
+    let rewards_and_tests = read_results(handle, run, &logs, &text, done.exit.timed_out).await;
+    let (rewards, tests) = rewards_and_tests.map_err(|fault| fault.log(log.clone()))?;
+    Ok(GradingResult {
+        verdict: build_verdict(task, rewards, tests, shared),
+        log,
+        raw_results: Vec::new(),
+    })
+}
+
+/// The rewards and the tests that a verifier reports.
+type VerifierResults = (BTreeMap<String, f64>, BTreeMap<String, TestStatus>);
+
+/// Reads what a verifier wrote. `output` is what it printed.
+async fn read_results(
+    handle: &SandboxHandle,
+    run: &VerifierRun<'_>,
+    logs_folder: &RawPath,
+    output: &str,
+    has_timed_out: bool,
+) -> Result<VerifierResults, Fault> {
+    let task = run.task;
     let rules = Rules::get().map_err(grade_fault)?;
-    let download = rules.find_failed_download(&text).filter(|_| has_network);
-    if done.exit.timed_out {
+    let download = rules.find_failed_download(output);
+    if has_timed_out {
         let seconds = task.timeouts.grade_seconds;
         let what =
             format!("{}: {TESTS_PATH}/{TEST_SCRIPT} did not end within {seconds} s", task.id);
         let hint = "raise `verifier.timeout_sec` in task.toml";
         return Err(Fault::new(FaultLayer::Grade, what).hint(hint).into_permanent());
     }
-    let rewards = load_rewards(handle, &logs).await.map_err(|why| {
-        let last = text.lines().rev().find(|line| !line.trim().is_empty());
+    let rewards = load_rewards(handle, logs_folder).await.map_err(|why| {
+        let last = output.lines().rev().find(|line| !line.trim().is_empty());
         let said = last.map_or("the verifier printed nothing".to_owned(), |last| {
             format!("last line of the verifier's output: {}", last.trim())
         });
         let fault = Fault::new(FaultLayer::Grade, format!("{}: {why}; {said}", task.id));
         match download {
-            Some(line) => unreachable_fault(fault, line),
+            Some(line) if has_network(task) => unreachable_fault(fault, line),
+            // Without a valid reward, the trial is never scored. The message can only improve the
+            // hint, so it does not matter who printed it.
+            Some(line) => fault.hint(no_network_hint(line)).into_permanent(),
             None => fault
                 .hint("make the verifier write 0 or 1 to /logs/verifier/reward.txt")
                 .into_permanent(),
         }
     })?;
-    let tests = match read_small_file(handle, &logs.join(&RawPath::from("ctrf.json"))).await {
+    let tests = match read_small_file(handle, &logs_folder.join(&RawPath::from("ctrf.json"))).await
+    {
         Ok(Some(bytes)) => parse_ctrf(&bytes),
         Ok(None) | Err(_) => BTreeMap::new(),
     };
-    if let Some(line) = download
+    // A verifier without network cannot download anything in any trial. Its reward of 0 counts,
+    // because the agent's code can print the same message, and would escape every failed verdict.
+    // `tasks validate` reports such tasks: the reference solution gets the same reward.
+    if let Some(line) = download.filter(|_| has_network(task))
         && tests.is_empty()
         && rewards.values().all(|reward| *reward <= 0.0)
     {
         let what = format!("{}: the verifier could not download its tools: {line}", task.id);
         return Err(unreachable_fault(Fault::new(FaultLayer::Grade, what), line));
     }
-    Ok(GradingResult {
-        verdict: build_verdict(task, rewards, tests, shared),
-        log,
-        raw_results: Vec::new(),
-    })
+    Ok((rewards, tests))
+}
+
+/// Whether the task's verifier may use the network.
+fn has_network(task: &Task) -> bool {
+    let harbor = task.harbor.as_ref();
+    harbor.is_none_or(|harbor| harbor.verifier.network != HarborNetwork::NoNetwork)
+}
+
+/// Returns the hint for a verifier without network that could not download something.
+fn no_network_hint(line: &str) -> String {
+    format!(
+        "the verifier has no network: install its tools in the image, or set \
+         `verifier.network_mode` in task.toml ({line})"
+    )
+}
+
+/// Returns the reason why a verifier cannot judge any solution, from the output of its run on the
+/// reference solution: it could not download its tools, or they are not installed.
+///
+/// Use this only for the reference solution. The code of an agent can print the same messages.
+///
+/// # Errors
+/// The built-in rules are invalid.
+pub fn find_verifier_defect(task: &Task, output: &str) -> Result<Option<String>, String> {
+    let rules = Rules::get()?;
+    if let Some(line) = rules.find_failed_download(output) {
+        return Ok(Some(match has_network(task) {
+            true => format!("the verifier could not download its tools ({line})"),
+            false => no_network_hint(line),
+        }));
+    }
+    let missing = rules.find_missing_tool(output);
+    Ok(missing.map(|line| {
+        format!("the verifier's tools are missing: install them in the image ({line})")
+    }))
+}
+
+/// Makes the script in a verifier's own image executable, as Harbor does.
+///
+/// # Errors
+/// The image does not contain the script.
+async fn make_script_executable(handle: &SandboxHandle, task: &Task) -> Result<(), Fault> {
+    let script = format!("{TESTS_PATH}/{TEST_SCRIPT}");
+    let done = handle.run(Command::new(["chmod", "+x", &script])).await;
+    let done = done.map_err(|error| error.to_fault("copying the verifier"))?;
+    // If `chmod` fails for another reason, the verifier's output says why it does not start.
+    let is_missing =
+        !done.success() && matches!(handle.stat(&RawPath::from(script.as_str())).await, Ok(None));
+    if is_missing { Err(missing_tests_fault(task)) } else { Ok(()) }
+}
+
+fn missing_tests_fault(task: &Task) -> Fault {
+    let what = format!("{}: the verifier's image has no {TESTS_PATH}/{TEST_SCRIPT}", task.id);
+    Fault::new(FaultLayer::Grade, what).cause(FaultCause::Missing).hint(
+        "copy the tests to /tests when you build that image, or remove `docker_image` from \
+         `[verifier.environment]`, so that Proctor copies the tests",
+    )
 }
 
 fn unreachable_fault(fault: Fault, line: &str) -> Fault {
@@ -306,6 +382,28 @@ mod tests {
         assert_eq!(part.passed_rate, 0.75, "2 is clipped to 1");
         let negative = verdict_for(&[("a", -4.0), ("b", 1.0)], true);
         assert_eq!((negative.passed_rate, negative.integrity), (0.5, Integrity::Unverified));
+    }
+
+    #[test]
+    fn defects_of_a_verifier_are_found_in_its_run_on_the_reference_solution() {
+        let closed = task(serde_json::json!({"digest": "", "verifier": {"network": "no-network"}}));
+        let open = task(serde_json::json!({"digest": ""}));
+        let download =
+            "Temporary failure resolving 'deb.debian.org'\n/tests/test.sh: uv: not found\n";
+        let defect = |task: &Task, output: &str| find_verifier_defect(task, output).unwrap();
+        let found = defect(&closed, download).unwrap();
+        assert!(found.contains("has no network") && found.contains("deb.debian.org"), "{found}");
+        let found = defect(&open, download).unwrap();
+        assert!(found.contains("could not download") && !found.contains("no network"), "{found}");
+        let found = defect(&closed, "/tests/test.sh: 2: pytest: not found\n").unwrap();
+        assert!(found.contains("tools are missing"), "{found}");
+        for output in ["", "hello.txt is wrong\n", "pytest: not found\n=== 1 failed in 0.1s ===\n"]
+        {
+            assert_eq!(defect(&closed, output), None, "{output}");
+        }
+        let fault = missing_tests_fault(&closed);
+        assert_eq!(fault.cause, FaultCause::Missing);
+        assert!(fault.what.contains("has no /tests/test.sh") && fault.hint.is_some(), "{fault}");
     }
 
     #[test]

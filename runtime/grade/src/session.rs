@@ -174,7 +174,8 @@ impl TestSession<'_> {
         let what = format!("the recorder failed before pytest {version} started: {}", last.trim());
         Some(
             Fault::new(FaultLayer::Grade, what)
-                .hint("report this error with the environment's versions of Python and pytest"),
+                .hint("report this error with the environment's versions of Python and pytest")
+                .log(log.as_bytes().to_vec()),
         )
     }
 

@@ -6,7 +6,7 @@ use proctor_types::{HarborNetwork, MAX_SECONDS};
 use serde_json::Value;
 
 use crate::{
-    diagnostics::{Diagnostic, parse_table},
+    diagnostics::{Diagnostic, find_line, parse_table},
     keys::{Table, differs_from_default, find_value, key_warnings},
     manifest::is_package_name,
     rules::Rules,
@@ -92,8 +92,10 @@ pub struct EnvironmentSettings {
 pub struct ParsedConfig {
     /// The parsed configuration.
     pub config: Config,
-    /// Warnings about unknown keys and about keys that have no effect.
+    /// Warnings about unknown keys, unknown versions and settings that have no effect.
     pub warnings: Vec<Diagnostic>,
+    /// The line of `[task] name`, if there is one.
+    pub name_line: Option<usize>,
 }
 
 /// Harbor's default time limit for the verifier.
@@ -106,8 +108,9 @@ const DEFAULT_VERIFIER_SECONDS: f64 = 600.0;
 pub fn read_config(text: &str) -> Result<ParsedConfig, Vec<Diagnostic>> {
     let rules = Rules::get().map_err(|why| vec![Diagnostic::in_file(why)])?;
     let table = parse_table(text).map_err(|mistake| vec![mistake])?;
-    let mut reader = ConfigReader { text, errors: Vec::new() };
-    let warnings = key_warnings(text, &table, rules);
+    let mut reader = ConfigReader { text, errors: Vec::new(), warnings: Vec::new() };
+    reader.warnings.extend(key_warnings(text, &table, rules));
+    reader.check_version(&table, rules);
     for (key, what) in &rules.unsupported {
         if find_value(&table, key).is_some_and(differs_from_default) {
             reader.report_error(key, format!("needs {what}, which Proctor does not support"));
@@ -177,10 +180,10 @@ pub fn read_config(text: &str) -> Result<ParsedConfig, Vec<Diagnostic>> {
         solution_env: reader.read_env(solution, "solution"),
         labels,
     };
-    if reader.errors.is_empty() {
-        Ok(ParsedConfig { config, warnings })
-    } else {
-        Err(reader.errors)
+    let ConfigReader { errors, warnings, .. } = reader;
+    match errors.is_empty() {
+        true => Ok(ParsedConfig { config, warnings, name_line: find_line(text, "task.name") }),
+        false => Err(errors),
     }
 }
 
@@ -195,11 +198,32 @@ fn describe_value(value: &Value) -> String {
 struct ConfigReader<'t> {
     text: &'t str,
     errors: Vec<Diagnostic>,
+    warnings: Vec<Diagnostic>,
 }
 
 impl ConfigReader<'_> {
     fn report_error(&mut self, key: &str, message: String) {
         self.errors.push(Diagnostic::at_key(self.text, key, message));
+    }
+
+    fn report_warning(&mut self, key: &str, message: String) {
+        self.warnings.push(Diagnostic::at_key(self.text, key, message));
+    }
+
+    /// Warns about a format version that Proctor does not know. `version` is the key's older name.
+    fn check_version(&mut self, table: &Table, rules: &Rules) {
+        for key in ["schema_version", "version"] {
+            let Some(value) = table.get(key) else { continue };
+            let version = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            if !rules.schema_versions.contains(&version) {
+                let known = rules.schema_versions.join(", ");
+                let message = format!(
+                    "is {version:?}, which Proctor does not know; the task is read by the rules of \
+                     the known versions ({known})"
+                );
+                self.report_warning(key, message);
+            }
+        }
     }
 
     fn read_text(&mut self, table: &Table, name: &str, key: &str) -> Option<String> {
@@ -353,9 +377,17 @@ impl ConfigReader<'_> {
                 );
                 self.report_error("artifacts", message);
             }
-            if is_separate && entry.get("exclude").is_some_and(differs_from_default) {
-                let message = format!("{source:?} uses `exclude`, which Proctor does not support");
-                self.report_error("artifacts", message);
+            if entry.get("exclude").is_some_and(differs_from_default) {
+                if is_separate {
+                    let message =
+                        format!("{source:?} uses `exclude`, which Proctor does not support");
+                    self.report_error("artifacts", message);
+                } else {
+                    let message = format!(
+                        "`exclude` of {source:?} has no effect: a shared verifier sees all files"
+                    );
+                    self.report_warning("artifacts", message);
+                }
             }
             artifacts.push(source.to_owned());
         }
@@ -478,7 +510,8 @@ mod tests {
                     category = \"math\"\r\n[agent]\r\ntimeout_sec = 900\r\nuser = 1000\r\n[verifier]\r\ntimout_sec = 5\r\n\
                     env = { K = \"${K:-x}\" }\r\n[environment]\r\ncpus = 2.0\r\nmemory = \"2G\"\r\nallow_internet = false\r\n\
                     gpus = 0\r\nskills_dir = \"/s\"\r\n";
-        let ParsedConfig { config, warnings } = read_config(text).unwrap();
+        let ParsedConfig { config, warnings, name_line } = read_config(text).unwrap();
+        assert_eq!(name_line, Some(4));
         assert_eq!(
             (config.name.as_deref(), config.agent.timeout_seconds),
             (Some("o/t"), Some(900.0))
@@ -528,6 +561,27 @@ mod tests {
         }
         let nothing = "steps = []\n[environment]\ngpus = 0\nmcp_servers = []\n";
         assert!(read_config(nothing).is_ok(), "empty lists and zeros require no feature");
+    }
+
+    #[test]
+    fn unknown_version_and_excludes_without_effect_are_warnings() {
+        let warned = |text: &str| {
+            let found = read_config(text).unwrap().warnings;
+            found.into_iter().map(|one| (one.key.unwrap(), one.line)).collect::<Vec<_>>()
+        };
+        for known in ["", "schema_version = '1.4'\n", "version = '1.0'\n", "version = 1.0\n"] {
+            assert!(warned(known).is_empty(), "{known}");
+        }
+        for (text, key, line) in [
+            ("schema_version = '9.9'\n", "schema_version", 1),
+            ("\nversion = '2.0'\n", "version", 2),
+            ("[[artifacts]]\nsource = 'a'\nexclude = ['b']\n", "artifacts", 1),
+        ] {
+            assert_eq!(warned(text), [(key.to_owned(), Some(line))], "{text}");
+        }
+        let separate = "[[artifacts]]\nsource = 'a'\nexclude = ['b']\n[verifier]\n\
+                        environment_mode = 'separate'\n";
+        assert_eq!(read_config(separate).unwrap_err()[0].key.as_deref(), Some("artifacts"));
     }
 
     #[test]

@@ -163,11 +163,24 @@ impl Folder {
         Ok(())
     }
 
+    /// Checks that a path in the folder is not a link, and not below a link, that leads out of the
+    /// folder. Does not check the entries below the path.
+    ///
+    /// # Errors
+    /// Returns a message about the path.
+    pub fn check_path(&self, name: &str) -> Result<(), String> {
+        match real_path(&self.root.join(name)).starts_with(&self.root) {
+            true => Ok(()),
+            false => Err("is a link that points outside the task folder".to_owned()),
+        }
+    }
+
     /// Returns the digest of the folder's content as `sha256:` and hex digits. Harbor's publisher
     /// computes the same digest.
     ///
     /// # Errors
-    /// Fails if a file cannot be read or a name is not UTF-8.
+    /// Fails if a file cannot be read, a name is not UTF-8, or one of the top-level files is a link
+    /// that leads out of the folder.
     pub fn digest(&self) -> Result<String, String> {
         let mut whole = Sha256::new();
         for (path, full) in self.digest_files()? {
@@ -191,6 +204,7 @@ impl Folder {
         for name in DIGEST_FILES {
             let full = self.root.join(name);
             if full.exists() {
+                self.check_path(name).map_err(|why| format!("{name} {why}"))?;
                 files.insert(name.to_owned(), full);
             }
         }
@@ -207,6 +221,7 @@ impl Folder {
             }
         }
         let ignore = self.root.join(GITIGNORE);
+        self.check_path(GITIGNORE).map_err(|why| format!("{GITIGNORE} {why}"))?;
         let rules = if ignore.exists() {
             let rules = fs::read_to_string(&ignore).map_err(|error| path_error(&ignore, &error))?;
             IgnoreRules::parse(RuleSyntax::Basic, rules.lines())
@@ -467,6 +482,17 @@ mod tests {
             symlink(target, &link).unwrap();
             let error = task.check_links("tests").unwrap_err();
             assert!(error.contains("tests/out points outside"), "{target}: {error}");
+            fs::remove_file(link).unwrap();
+        }
+        symlink("tests/test.sh", folder.path().join("instruction.md")).unwrap();
+        for name in ["task.toml", "instruction.md", "README.md", "tests"] {
+            task.check_path(name).unwrap();
+        }
+        for target in ["/etc/passwd", "../elsewhere"] {
+            let link = folder.path().join("README.md");
+            symlink(target, &link).unwrap();
+            assert!(task.check_path("README.md").unwrap_err().contains("outside"), "{target}");
+            assert_eq!(task.digest().is_err(), target == "/etc/passwd", "{target}");
             fs::remove_file(link).unwrap();
         }
         symlink("..", folder.path().join("tests/circle")).unwrap();

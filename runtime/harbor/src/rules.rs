@@ -12,6 +12,7 @@ static RULES: ShippedTable<Rules> =
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rules {
+    pub(crate) schema_versions: Vec<String>,
     pub(crate) keys: BTreeMap<String, Vec<String>>,
     pub(crate) unsupported: BTreeMap<String, String>,
     pub(crate) unsupported_files: BTreeMap<String, String>,
@@ -32,6 +33,7 @@ pub(crate) struct DigestRules {
 #[serde(deny_unknown_fields)]
 struct DownloadRules {
     failed: Vec<String>,
+    missing: Vec<String>,
     ran: Vec<String>,
 }
 
@@ -69,14 +71,26 @@ impl Rules {
     }
 
     /// Returns the line of output that reports a failed download. Returns `None` if a test runner
-    /// ran.
+    /// ran. The code of an agent can print such a line, too.
     pub fn find_failed_download<'a>(&self, log: &'a str) -> Option<&'a str> {
+        self.find_line(log, &self.downloads.failed)
+    }
+
+    /// Returns the line of output that reports a missing program or package. Returns `None` if a
+    /// test runner ran.
+    pub fn find_missing_tool<'a>(&self, log: &'a str) -> Option<&'a str> {
+        self.find_line(log, &self.downloads.missing)
+    }
+
+    /// Returns the first line that contains one of these signs. Returns `None` if a test runner
+    /// ran.
+    fn find_line<'a>(&self, log: &'a str, signs: &[String]) -> Option<&'a str> {
         if self.shows_test_run(log) {
             return None;
         }
         let says = |line: &&str| {
             let line = line.to_lowercase();
-            self.downloads.failed.iter().any(|sign| line.contains(sign))
+            signs.iter().any(|sign| line.contains(sign))
         };
         log.lines().find(says).map(str::trim)
     }
@@ -97,5 +111,14 @@ mod tests {
         let ran = format!("{failed}=== 1 failed in 0.2s ===\n");
         assert_eq!(rules.find_failed_download(&ran), None);
         assert_eq!(rules.find_failed_download("assert 1 == 2"), None);
+        assert_eq!(rules.find_missing_tool(failed), Some("/tests/test.sh: uvx: not found"));
+        assert_eq!(rules.find_missing_tool(&ran), None);
+        for line in [
+            "/tests/test.sh: line 3: pytest: command not found",
+            "/usr/bin/python3: No module named pytest",
+        ] {
+            assert_eq!(rules.find_missing_tool(line), Some(line));
+        }
+        assert_eq!(rules.find_missing_tool("E   FileNotFoundError: /app/hello.txt"), None);
     }
 }

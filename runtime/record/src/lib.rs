@@ -28,7 +28,7 @@ mod unplanned;
 mod workers;
 
 pub use blobs::{BlobWriter, Blobs};
-pub use check::{CheckedTrial, Corruption, PatchRef, Remedy};
+pub use check::{CheckedTrial, Corruption, GradingFailure, PatchRef, Remedy};
 pub use error::RecordError;
 pub use events::{EventLine, EventReader};
 pub use journal::Journal;

@@ -6,7 +6,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use proctor_types::{Event, Outcome, TrialId, Verdict};
+use proctor_types::{Event, Fault, FaultLog, Outcome, TrialId, Verdict};
 
 use crate::{
     Blobs, Journal, RecordError,
@@ -19,6 +19,11 @@ use crate::{
 /// Names of the files in `grade/`.
 pub(crate) const GRADING_LOG: &str = "log.txt";
 pub(crate) const GRADING_RESULTS: &str = "results.jsonl";
+
+/// Returns the name of the file with the output of a failed grading. `number` counts from 1.
+fn failure_log_name(number: u32) -> String {
+    format!("failed-{number}.txt")
+}
 
 /// The results of grading a trial once, as they are stored in the trial's directory.
 #[derive(Debug, Clone, Copy)]
@@ -232,12 +237,7 @@ impl TrialDir {
         id: &TrialId,
         grading: GradingFiles<'_>,
     ) -> Result<(), RecordError> {
-        let folder = self.grading_dir();
-        if !folder.is_dir() {
-            disk::move_aside(&folder)?;
-        }
-        fs::create_dir_all(&folder).map_err(RecordError::io(&folder, "cannot be created"))?;
-        disk::remove_partial_files(&folder);
+        let folder = self.create_grading_dir()?;
         for (name, bytes) in [(GRADING_LOG, grading.log), (GRADING_RESULTS, grading.results)] {
             disk::write_atomically(&folder.join(name), bytes)?;
         }
@@ -253,6 +253,48 @@ impl TrialDir {
         };
         self.append_grading(graded)?;
         disk::write_json(&self.verdict_path(), grading.verdict)
+    }
+
+    /// Stores why a grading failed, and the output that it left. Earlier failures are kept, each
+    /// with its own log. A verdict that was recorded earlier is not changed.
+    pub fn store_grading_failure(
+        &self,
+        id: &TrialId,
+        fault: &Fault,
+        will_retry: bool,
+    ) -> Result<(), RecordError> {
+        let folder = self.create_grading_dir()?;
+        let log = fault.log.as_ref().map(FaultLog::as_bytes).filter(|log| !log.is_empty());
+        let log_file = match log {
+            Some(bytes) => {
+                let is_free = |name: &String| !disk::entry_exists(&folder.join(name));
+                let name = (1..=u32::MAX).map(failure_log_name).find(is_free);
+                let name = name.unwrap_or_else(|| failure_log_name(u32::MAX));
+                disk::write_atomically(&folder.join(&name), bytes)?;
+                Some(name)
+            }
+            None => None,
+        };
+        self.append_grading(Event::GradingFailed {
+            task: id.task.clone(),
+            arm: id.arm.to_string(),
+            attempt: id.attempt,
+            fault: fault.clone(),
+            will_retry,
+            log_file,
+            log: log.map(Blobs::hash),
+        })
+    }
+
+    /// Creates `grade/` if it does not exist, and returns its path.
+    fn create_grading_dir(&self) -> Result<PathBuf, RecordError> {
+        let folder = self.grading_dir();
+        if !folder.is_dir() {
+            disk::move_aside(&folder)?;
+        }
+        fs::create_dir_all(&folder).map_err(RecordError::io(&folder, "cannot be created"))?;
+        disk::remove_partial_files(&folder);
+        Ok(folder)
     }
 
     /// Withdraws the verdict. [`TrialDir::restore_verdict`] can restore it.
@@ -276,7 +318,9 @@ impl TrialDir {
             return Ok(None);
         }
         let events = read_journal(&path)?.events;
-        if !matches!(events.last().map(|last| &last.event), Some(Event::VerdictWithdrawn { .. })) {
+        // Failed gradings follow the withdrawal of the verdict that they could not replace.
+        let last = events.iter().rfind(|one| !matches!(one.event, Event::GradingFailed { .. }));
+        if !matches!(last.map(|last| &last.event), Some(Event::VerdictWithdrawn { .. })) {
             return Ok(None);
         }
         let is_grading = |event: &Event| matches!(event, Event::TrialGraded { .. });

@@ -251,16 +251,22 @@ pub(crate) fn notes(report: &Report, detail: DetailLevel) -> Vec<FindingNote> {
         lines.extend(trial.damage.iter().map(|damage| format!("  {damage}")));
         all.push(FindingNote { rank: FindingRank::Missing, is_pinned: false, lines });
     }
-    let faults = report.tasks.iter().filter_map(|trial| Some((trial, trial.fault.as_ref()?)));
-    let faults: Vec<_> =
-        faults.map(|(trial, fault)| (trial_name(report, trial), fault.clone())).collect();
-    if !faults.is_empty() {
-        let word = noun_for_count(faults.len(), "fault");
-        let resumed = report.describe_resumed_faults();
-        let resumed = resumed.map_or_else(String::new, |words| format!("; {words}"));
-        let mut lines = vec![format!(
-            "Infrastructure {word} (scores count these trials as not resolved{resumed}):"
-        )];
+    let of_trials = |fault_of: fn(&TaskReport) -> Option<&String>| -> Vec<(String, String)> {
+        let faults = report.tasks.iter().filter_map(|trial| Some((trial, fault_of(trial)?)));
+        faults.map(|(trial, fault)| (trial_name(report, trial), fault.clone())).collect()
+    };
+    let resumed = report.describe_resumed_faults();
+    let resumed = resumed.map_or_else(String::new, |words| format!("; {words}"));
+    for (noun, faults, more) in [
+        ("Infrastructure fault", of_trials(|trial| trial.fault.as_ref()), resumed.as_str()),
+        ("Grading fault", of_trials(|trial| trial.grading_fault.as_ref()), ""),
+    ] {
+        if faults.is_empty() {
+            continue;
+        }
+        let word = noun_for_count(faults.len(), noun);
+        let mut lines =
+            vec![format!("{word} (scores count these trials as not resolved{more}):")];
         lines.extend(
             deduplicate_errors(faults, MAX_LISTED_NAMES)
                 .into_iter()

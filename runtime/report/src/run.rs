@@ -213,6 +213,7 @@ fn build_trial_result(
         earlier_tries: earlier,
         verdict: checked.verdict,
         grading_not_requested: unasked,
+        grading_failure: checked.grading_failure,
         patch_bytes: checked.patch.map(|patch| patch.bytes),
         damage,
         single_shot: if arm.scaffold == "single-shot" { read_single_shot(run, &id) } else { None },

@@ -88,6 +88,10 @@ pub struct TaskReport {
     /// The infrastructure fault that ended the trial, as a sentence with its hint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
+    /// The fault because of which grading left the trial without a verdict, as a sentence with its
+    /// hint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grading_fault: Option<String>,
     /// Files of the trial that differ from the record, each with a hint on how to fix it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub damage: Vec<String>,
@@ -225,6 +229,7 @@ impl TaskReport {
                 Ending::InfrastructureFault { fault } => Some(fault.to_string()),
                 _ => None,
             }),
+            grading_fault: trial.grading_failure.as_ref().map(|one| one.fault.to_string()),
         }
     }
 }

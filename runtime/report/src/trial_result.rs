@@ -1,5 +1,6 @@
 //! The data about one planned trial that a report is built from.
 
+use proctor_record::GradingFailure;
 use proctor_types::{ArmId, EarlierTries, Outcome, PATCH_REJECTED_KIND, TaskId, Verdict};
 
 use crate::{SingleShot, TaskFacts};
@@ -23,6 +24,8 @@ pub struct TrialResult {
     pub verdict: Option<Verdict>,
     /// Whether the trial was deliberately not graded. Imported trials are only graded on request.
     pub grading_not_requested: bool,
+    /// Why the trial has no verdict, if its last grading failed.
+    pub grading_failure: Option<GradingFailure>,
     /// `None` if no patch was collected.
     pub patch_bytes: Option<u64>,
     /// Files that differ from the record. Each sentence names a file and the fix.

@@ -170,7 +170,7 @@ async fn run_verifier(
     };
     let graded = grade_with_verifier(handle, &verification).await;
     let ended = network.close().await;
-    let mut graded = graded?;
+    let mut graded = graded.map_err(|fault| with_requests(fault, &requests))?;
     ended?;
     if let Some(url) = requests.unreachable_url()
         && has_no_results(&graded)?
@@ -180,10 +180,18 @@ async fn run_verifier(
             task.id
         );
         let hint = "if it is your own mirror, add its address to the arm's `network.private`";
-        return Err(Fault::new(FaultLayer::Grade, what).cause(FaultCause::Unreachable).hint(hint));
+        let fault = Fault::new(FaultLayer::Grade, what).cause(FaultCause::Unreachable).hint(hint);
+        return Err(with_requests(fault.log(graded.log), &requests));
     }
     graded.log.extend(requests.log_lines());
     Ok(graded)
+}
+
+/// Appends the verifier's network requests to the log of its failed run.
+fn with_requests(fault: Fault, requests: &RequestLog) -> Fault {
+    let mut log = fault.log.as_ref().map_or(Vec::new(), |log| log.as_bytes().to_vec());
+    log.extend(requests.log_lines());
+    fault.log(log)
 }
 
 /// Whether the verifier wrote no reward and ran no test.
@@ -215,7 +223,10 @@ pub(crate) async fn verify_in_place(
         Ok(graded) => {
             json!({ "verdict": graded.verdict, "log": recorder.store_blob(&graded.log)? })
         }
-        Err(fault) => json!({ "fault": fault }),
+        Err(fault) => {
+            let log = fault.log.as_ref().map(|log| recorder.store_blob(log.as_bytes()));
+            json!({ "fault": fault, "log": log.transpose()? })
+        }
     };
     let note = Map::from_iter([(IN_PLACE_NOTE.to_owned(), found)]);
     recorder.append(Event::Noted { note }).await
@@ -403,7 +414,8 @@ async fn copy_result(
     {
         let VerifierInput::FinalState { tree, outside_digest: outside } = input else {
             let what = format!("{}: the task's verifier needs more than a patch", task.id);
-            return Err(Fault::new(FaultLayer::Grade, what).into_permanent());
+            let hint = "run the agent with `proctor run`, which records its files";
+            return Err(Fault::new(FaultLayer::Grade, what).hint(hint).into_permanent());
         };
         let tree = Tree::load(blobs, tree).map_err(record_fault)?;
         let layer = match outside {
@@ -443,7 +455,13 @@ fn parse_in_place_note(note: &Value, blobs: &Blobs) -> Result<GradingResult, Fau
     if let Some(fault) = note.get("fault") {
         let fault: Fault =
             serde_json::from_value(fault.clone()).map_err(|error| damaged(error.to_string()))?;
-        return Err(fault.into_permanent());
+        let fault = fault.into_permanent();
+        // A lost log must not hide the reason.
+        let log = note.get("log").and_then(Value::as_str).and_then(|log| blobs.get(log).ok());
+        return Err(match log {
+            Some(log) => fault.log(log),
+            None => fault,
+        });
     }
     let verdict = note.get("verdict").cloned().unwrap_or_default();
     let verdict = serde_json::from_value(verdict).map_err(|error| damaged(error.to_string()))?;
@@ -536,6 +554,29 @@ mod tests {
         );
         assert!(found.changed.iter().all(|one| (one.uid, one.entry.mode) == (0, 0o755)));
         assert!(found.removed.is_empty());
+    }
+
+    #[test]
+    fn fault_of_a_verifier_in_place_keeps_its_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let blobs = Blobs::new(folder.path().join("blobs"));
+        let fault = Fault::new(FaultLayer::Grade, "no reward");
+        let log = |note: Value| {
+            let fault = parse_in_place_note(&note, &blobs).unwrap_err();
+            assert_eq!(fault.what, "no reward");
+            fault.log.map(|log| log.as_bytes().to_vec())
+        };
+        let hash = blobs.put(b"output").unwrap();
+        assert_eq!(log(json!({"fault": fault, "log": hash})), Some(b"output".to_vec()));
+        for note in [
+            json!({"fault": fault}),
+            json!({"fault": fault, "log": null}),
+            json!({"fault": fault, "log": "00"}),
+        ] {
+            assert_eq!(log(note), None);
+        }
+        let fault = with_requests(fault.log(&b"output\n"[..]), &RequestLog::default());
+        assert_eq!(fault.log.unwrap().as_bytes(), b"output\n");
     }
 
     #[test]

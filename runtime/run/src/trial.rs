@@ -467,7 +467,9 @@ async fn grade_with_retries(trial: TrialRun<'_>) -> Result<Option<Verdict>, Faul
         if !again {
             context.count_fault(affected, &fault);
         }
-        if !again || context.halts.halting_fault(affected, true).is_some() {
+        let will_retry = again && context.halts.halting_fault(affected, true).is_none();
+        record_grading_failure(trial, &fault, will_retry);
+        if !will_retry {
             return Ok(report_grading_failure(context, id, arm, fault));
         }
         context.wait_before_retry(context.fault_policy.retry_delay(done)).await;
@@ -485,6 +487,15 @@ async fn grade_once(trial: TrialRun<'_>, patch: &[u8]) -> Result<Verdict, Fault>
     let grading = GradingFiles { patch, verdict: &verdict, log: &log, results: &raw };
     dir.store_grading(id, grading).map_err(record_fault)?;
     Ok(verdict)
+}
+
+/// Records why a grading failed, and the output that it left. If the record cannot be written, the
+/// fault is only printed.
+fn record_grading_failure(trial: TrialRun<'_>, fault: &Fault, will_retry: bool) {
+    let TrialRun { id, dir, .. } = trial;
+    if let Err(error) = dir.store_grading_failure(id, fault, will_retry) {
+        tracing::warn!(%error, trial = %id, "could not record why grading failed");
+    }
 }
 
 fn report_grading_failure(

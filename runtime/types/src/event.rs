@@ -348,13 +348,34 @@ pub enum Event {
         /// The reason, in words.
         why: String,
     },
+    /// A grading failed with a fault, so the trial has no verdict from it. The event is recorded in
+    /// `grade/journal.jsonl`.
+    GradingFailed {
+        /// The task's id.
+        task: TaskId,
+        /// The arm's full id.
+        arm: String,
+        /// Number of the attempt, counted from 1.
+        attempt: u32,
+        /// The fault.
+        fault: Fault,
+        /// Whether Proctor grades the trial again in the same invocation.
+        will_retry: bool,
+        /// Name of the file next to the journal with the output of the failed grading. Absent if
+        /// there is no output.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        log_file: Option<String>,
+        /// BLAKE3 hash of that file. Absent if there is no such file.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        log: Option<String>,
+    },
     /// An event of a kind that this version does not know, with all its fields.
     #[serde(skip)]
     Unknown(Map<String, Value>),
 }
 
 /// The names of all kinds except [`Event::Unknown`].
-const EVENT_KINDS: [&str; 21] = [
+const EVENT_KINDS: [&str; 22] = [
     "trial_started",
     "setup_finished",
     "model_asked",
@@ -376,6 +397,7 @@ const EVENT_KINDS: [&str; 21] = [
     "trial_ended",
     "trial_graded",
     "verdict_withdrawn",
+    "grading_failed",
 ];
 
 /// The state of a sandbox outside the work directory after a step.

@@ -1,6 +1,6 @@
 //! Infrastructure faults: failures that neither the model nor the task caused.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
@@ -145,6 +145,23 @@ pub enum FaultOrigin {
     CommandTimeout,
 }
 
+/// The output of the program that failed. Cheap to clone.
+#[derive(Clone, PartialEq, Eq)]
+pub struct FaultLog(Arc<[u8]>);
+
+impl FaultLog {
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Prints only the size, because a log can have several MiB.
+impl fmt::Debug for FaultLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FaultLog({} bytes)", self.0.len())
+    }
+}
+
 /// A fault for the operator, which is never shown to the model and never scored as a model failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
@@ -161,6 +178,10 @@ pub struct Fault {
     /// Where the fault occurred. Not recorded.
     #[serde(skip)]
     pub origin: FaultOrigin,
+    /// The output of the program that failed, if there is any. Not part of the recorded fault,
+    /// because the trial's directory keeps the log in a file of its own.
+    #[serde(skip)]
+    pub log: Option<FaultLog>,
 }
 
 impl Fault {
@@ -169,7 +190,14 @@ impl Fault {
     pub fn new(layer: FaultLayer, message: impl Into<String>) -> Self {
         let what = rewrite_os_errors(&replace_control_chars(&message.into()));
         let hint = open_files_hint(&what).map(str::to_owned);
-        Self { layer, what, hint, cause: FaultCause::Other, origin: FaultOrigin::OutsideSandbox }
+        Self {
+            layer,
+            what,
+            hint,
+            cause: FaultCause::Other,
+            origin: FaultOrigin::OutsideSandbox,
+            log: None,
+        }
     }
 
     /// Sets where the fault occurred.
@@ -195,6 +223,13 @@ impl Fault {
     #[must_use]
     pub fn cause(mut self, cause: FaultCause) -> Self {
         self.cause = cause;
+        self
+    }
+
+    /// Attaches the output of the program that failed.
+    #[must_use]
+    pub fn log(mut self, log: impl Into<Arc<[u8]>>) -> Self {
+        self.log = Some(FaultLog(log.into()));
         self
     }
 
@@ -275,6 +310,16 @@ mod tests {
         assert_eq!(read(r#"{"layer": "model", "what": "w", "lasting": true}"#), FaultCause::Other);
         assert_eq!(read(r#"{"layer": "model", "what": "w", "cause": "new"}"#), FaultCause::Other);
         assert_eq!(read(r#"{"layer": "model", "what": "w", "cause": "gone"}"#), FaultCause::Gone);
+    }
+
+    #[test]
+    fn log_is_not_part_of_the_recorded_fault() {
+        let fault = Fault::new(FaultLayer::Grade, "w").log(b"line 1\nline 2\n".to_vec());
+        assert_eq!(fault.log.as_ref().unwrap().as_bytes(), b"line 1\nline 2\n");
+        assert!(format!("{fault:?}").contains("FaultLog(14 bytes)"), "{fault:?}");
+        let text = serde_json::to_string(&fault).unwrap();
+        assert!(!text.contains("line"), "{text}");
+        assert_eq!(serde_json::from_str::<Fault>(&text).unwrap(), Fault { log: None, ..fault });
     }
 
     #[test]

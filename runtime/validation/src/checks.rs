@@ -6,7 +6,8 @@ use std::{
 };
 
 use proctor_datasets::lint_folder;
-use proctor_record::{Blobs, RunDir, Tree, TrialDir, read_journal};
+use proctor_grade::harbor::find_verifier_defect;
+use proctor_record::{Blobs, GradingFailure, RunDir, Tree, TrialDir, read_journal};
 use proctor_report::{Report, TaskReport};
 use proctor_run::{IN_PLACE_NOTE, LEAK_NOTE, PlannedTask};
 use proctor_sandbox_api::{Backend, Base, wire::RawPath};
@@ -83,11 +84,25 @@ pub fn impossible_tasks(planned_tasks: &[PlannedTask]) -> BTreeSet<&TaskId> {
     tasks.map(|planned| &planned.task.id).collect()
 }
 
-/// Returns the file that best explains how a trial ended. This is the grading log. A trial that was
-/// not graded has only its trajectory, which ends with the fault.
-fn find_log(trial: &TrialDir) -> Option<PathBuf> {
-    let logs = [trial.grading_dir().join("log.txt"), trial.trajectory_path()];
-    logs.into_iter().find(|log| log.exists())
+/// Returns the file that best explains how a trial ended. This is the log of its last grading. If
+/// that grading failed without output, its reason is in the grading journal. A trial that was not
+/// graded has only its trajectory, which ends with the fault.
+fn find_log(trial: &TrialDir, failure: Option<&GradingFailure>) -> Option<PathBuf> {
+    let of_grading = match failure {
+        Some(GradingFailure { log_file: Some(name), .. }) => trial.grading_dir().join(name),
+        Some(_) => trial.gradings_path(),
+        None => trial.grading_dir().join("log.txt"),
+    };
+    [of_grading, trial.trajectory_path()].into_iter().find(|log| log.exists())
+}
+
+/// Returns why a Harbor task's verifier can't judge any solution, according to its run on the
+/// reference solution: for example, it has no network, but tries to download its tools.
+pub fn verifier_defect(run: &RunDir, gold: &TrialId, task: &Task) -> Option<String> {
+    task.harbor.as_ref()?;
+    let log = run.trial_dir(gold).read_log();
+    // The rules were parsed when the tasks were loaded.
+    find_verifier_defect(task, &String::from_utf8_lossy(&log)).ok().flatten()
 }
 
 /// A problem with a task's `hidden` paths or fail-to-pass tests.
@@ -212,8 +227,9 @@ fn find_unknown_ids(
 pub fn invalid_trial_notes(
     report: &Report,
     run: &RunDir,
-    impossible_ids: &BTreeSet<&TaskId>,
+    planned_tasks: &[PlannedTask],
 ) -> Vec<String> {
+    let impossible_ids = impossible_tasks(planned_tasks);
     let mut invalid = Vec::new();
     for trial in &report.tasks {
         let name = report.arms.iter().find(|arm| arm.arm == trial.arm).map(|arm| arm.name.as_str());
@@ -236,19 +252,28 @@ pub fn invalid_trial_notes(
                 arm: trial.arm.clone(),
                 attempt: trial.attempt,
             };
-            let verdict = run.check_trial(&id).verdict;
-            let tests =
-                verdict.map_or(String::new(), |it| match (is_gold, it.rewards.is_empty()) {
+            let checked = run.check_trial(&id);
+            let failure = checked.grading_failure;
+            let reason = failure.as_ref().map(|failed| format!(": {}", failed.fault));
+            let reason = reason.unwrap_or_default();
+            let task = planned_tasks.iter().find(|planned| planned.task.id == trial.task);
+            let defect = task
+                .filter(|_| is_gold && trial.resolved == Some(false))
+                .and_then(|planned| verifier_defect(run, &id, &planned.task));
+            let defect = defect.map_or(String::new(), |defect| format!("; {defect}"));
+            let tests = checked.verdict.map_or(String::new(), |it| {
+                match (is_gold, it.rewards.is_empty()) {
                     (_, false) => format_rewards(&it),
                     (true, true) => format_failed_tests(&it),
                     (false, true) => format_passed_tests(&it),
-                });
+                }
+            });
             let server =
                 if is_gold && is_resolved_in_place(&run.trial_dir(&id)) { SERVER_NOTE } else { "" };
-            let log = find_log(&run.trial_dir(&id));
+            let log = find_log(&run.trial_dir(&id), failure.as_ref());
             let log = log.map_or(String::new(), |log| format!("; log: {}", log.display()));
             invalid.push(format!(
-                "{}, attempt {}: {arm} {found}{tests}{server}{log}",
+                "{}, attempt {}: {arm} {found}{reason}{tests}{defect}{server}{log}",
                 trial.task, trial.attempt
             ));
         }

@@ -15,7 +15,7 @@ pub use attack::AttackRun;
 pub use certificate::{REDUCED_ARM, build_certificate};
 pub use checks::{
     Exposure, find_task_exposures, impossible_tasks, invalid_trial_notes, lint_notes,
-    passing_without_gold_notes, unused_entrypoint_notes, unverified_gold_notes,
+    passing_without_gold_notes, unused_entrypoint_notes, unverified_gold_notes, verifier_defect,
 };
 pub use error::ValidationError;
 pub use impossible::{impossible_variant, make_paths_absolute};

@@ -24,7 +24,8 @@ const NOT_REQUESTED: &str = "grading not requested";
 pub struct VerdictGap {
     /// The number of trials by kind, as a sentence.
     pub summary: String,
-    /// The faults that ended trials, with the first trial and the number of trials of each.
+    /// The faults that ended trials or their grading, with the first trial and the number of trials of
+    /// each.
     pub faults: Vec<RunFault>,
 }
 
@@ -66,12 +67,12 @@ pub fn verdict_gap(run: &ViewedRun, results: &RunResults, form: UrlForm) -> Verd
     VerdictGap { summary, faults: distinct_faults(run, results, form) }
 }
 
-/// Returns the faults that ended trials, in order of their first trial.
+/// Returns the faults that ended trials or their grading, in order of their first trial.
 fn distinct_faults(run: &ViewedRun, results: &RunResults, form: UrlForm) -> Vec<RunFault> {
     let mut positions: HashMap<String, usize> = HashMap::new();
     let mut faults: Vec<RunFault> = Vec::new();
     for (trial, report) in planned_trials(&run.record).iter().zip(&results.report.tasks) {
-        let Some(text) = &report.fault else { continue };
+        let Some(text) = report.fault.as_ref().or(report.grading_fault.as_ref()) else { continue };
         let position = *positions.entry(error_key(text)).or_insert(faults.len());
         match faults.get_mut(position) {
             Some(fault) => fault.others += 1,

@@ -71,11 +71,16 @@ pub fn read_trial(
             .into_iter()
             .filter(|path| path.exists()),
     );
+    let failed = result.grading_failure.as_ref().and_then(|failed| failed.log_file.as_ref());
+    files.extend(failed.map(|name| dir.grading_dir().join(name)));
     files.extend(dir.scaffold_files());
     let is_agent_failure = told.is_some_and(|told| told.fault.is_some() || told.cause.is_some());
     let stderr = if is_agent_failure { read_stderr_tail(&dir) } else { Vec::new() };
-    let mut why: Vec<String> =
-        told.into_iter().flat_map(|told| told.fault.iter().chain(&told.why)).cloned().collect();
+    let mut why: Vec<String> = told
+        .into_iter()
+        .flat_map(|told| told.fault.iter().chain(&told.grading_fault).chain(&told.why))
+        .cloned()
+        .collect();
     if let Some(verdict) = verdict.filter(|verdict| !verdict.resolved) {
         why.extend(verdict.policies.iter().map(|(name, one)| format!("{name}: {}", one.why)));
     }
@@ -257,12 +262,34 @@ pub fn reference_patch(task: &RunTask) -> String {
 #[cfg(test)]
 mod tests {
     use proctor_report::read_trial_result;
+    use proctor_types::{Fault, FaultLayer};
 
     use super::*;
     use crate::{
         planned_trials,
         test_run::{finish_trial, write_plan},
     };
+
+    #[test]
+    fn reason_and_log_of_a_failed_grading_are_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run");
+        let plan = write_plan(&path, &["a"], 1, 1);
+        finish_trial(&path, &plan.tasks[0], &plan.arms[0], true);
+        let run = RunDir::open_read_only(&path).unwrap();
+        let planned = planned_trials(&plan)[0];
+        let dir = run.trial_dir(&planned.id());
+        dir.withdraw_verdict("again").unwrap();
+        let fault =
+            Fault::new(FaultLayer::Grade, "reward.txt contains \"nan\"").hint("write 0 or 1");
+        dir.store_grading_failure(&planned.id(), &fault.log(&b"output"[..]), false).unwrap();
+        let result = read_trial_result(&run, &planned);
+        let trial = read_trial(&run, "run", planned, &result, None).unwrap();
+        assert_eq!((trial.resolved, trial.reason.as_str()), (None, "infrastructure"));
+        assert_eq!(trial.why, ["grade fault: reward.txt contains \"nan\" (write 0 or 1)"]);
+        let is_log = |file: &String| file.ends_with("grade/failed-1.txt");
+        assert!(trial.files.iter().any(is_log), "{:?}", trial.files);
+    }
 
     #[test]
     fn damaged_line_is_shown_once_with_its_remedy() {

@@ -13,7 +13,8 @@ pub struct GradeArgs {
     pub run: Option<PathBuf>,
     /// Grade the patches in this predictions file from SWE-bench, mini-swe-agent, FeatureBench
     /// (`output.jsonl`) or FEA-Bench. `gold` grades the tasks' solutions, and `noop` grades empty
-    /// patches.
+    /// patches. Harbor tasks with a separate verifier need more than a patch, so only `gold` and
+    /// `noop` can grade them.
     #[arg(long, value_name = "FILE|gold|noop", conflicts_with = "run")]
     pub predictions: Option<String>,
     /// Print the verdict for existing test results, without running tests. FILE is another

@@ -4,8 +4,11 @@
 use std::collections::BTreeSet;
 
 use proctor_plan::{PlanContext, ReadConfig, to_run_tasks};
+use proctor_record::RunDir;
+use proctor_report::TrialResult;
 use proctor_run::PlannedTask;
-use proctor_types::{Arm, count_with_noun};
+use proctor_types::{Arm, RunTask, TrialId, count_with_noun};
+use proctor_validation::verifier_defect;
 
 use crate::{
     assemble, checks,
@@ -49,6 +52,7 @@ pub async fn check_tasks(
     let Some((results, _)) = run_separately(planned, false).await? else {
         return Ok(false);
     };
+    let run = RunDir::open_read_only(&out)?;
     let mut wrong = Vec::new();
     for result in &results {
         let resolved = result.verdict.as_ref().map(|verdict| verdict.resolved);
@@ -58,7 +62,13 @@ pub async fn check_tasks(
             ("noop", Some(true)) => "resolves it",
             _ => continue,
         };
-        wrong.push(format!("{}: {} {what}", result.task, result.arm_name));
+        let reason = match &result.grading_failure {
+            Some(failed) => Some(failed.fault.to_string()),
+            None if resolved == Some(false) => gold_defect(&run, result, &chosen),
+            None => None,
+        };
+        let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
+        wrong.push(format!("{}: {} {what}{reason}", result.task, result.arm_name));
     }
     if wrong.is_empty() {
         let tasks = count_with_noun(ids.len(), "task");
@@ -69,4 +79,12 @@ pub async fn check_tasks(
     let hint =
         "run `proctor tasks validate` for details; fix these tasks, or exclude them with --tasks";
     Err(UserError::new(what).hint(hint).into())
+}
+
+/// Returns why a task's verifier can't judge any solution, if gold's run shows it.
+fn gold_defect(run: &RunDir, result: &TrialResult, tasks: &[RunTask]) -> Option<String> {
+    let id =
+        TrialId { task: result.task.clone(), arm: result.arm.clone(), attempt: result.attempt };
+    let task = tasks.iter().find(|one| one.task.id == result.task)?;
+    verifier_defect(run, &id, &task.task)
 }

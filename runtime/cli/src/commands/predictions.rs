@@ -6,7 +6,7 @@ use proctor_datasets::{AttemptPredictions, Predictions, read_predictions};
 use proctor_record::RunDir;
 use proctor_report::deduplicate_errors;
 use proctor_run::{PlannedTask, TaskPrediction, record_prediction};
-use proctor_types::{Arm, SandboxSpec, TrialId, sha256_hex};
+use proctor_types::{Arm, SandboxSpec, Task, TrialId, count_with_noun, join_first_few, sha256_hex};
 use serde_json::json;
 
 use crate::{
@@ -37,6 +37,19 @@ pub fn load_predictions(file: &Path, include_failed: bool) -> Result<PredictionF
         "fix or remove these entries; each needs {\"instance_id\", \"model_name_or_path\", \
          \"model_patch\"}, and `n_attempt` if there are several attempts",
     ))
+}
+
+/// Hint for tasks that need more than a patch.
+const FULL_RUN_HINT: &str = "run the agent on these tasks with `proctor run`, which records its files, or check them with \
+     `--predictions gold`";
+
+/// Returns the ids of the tasks whose verifier runs in an environment of its own. Such a verifier
+/// receives files of the agent's final state, which a prediction does not contain.
+fn tasks_that_need_more_than_a_patch(tasks: &[&Task]) -> Vec<String> {
+    let is_separate = |task: &&&Task| {
+        task.harbor.as_ref().is_some_and(|harbor| harbor.verifier.separate.is_some())
+    };
+    tasks.iter().filter(is_separate).map(|task| task.id.to_string()).collect()
 }
 
 impl PredictionFile {
@@ -70,6 +83,37 @@ impl PredictionFile {
         for id in strangers {
             tell!("note: ignored the prediction for {id}, which is not in the dataset");
         }
+        Ok(())
+    }
+
+    /// Prints a warning if the file has predictions for tasks that need more than a patch. Their
+    /// trials get no verdict.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there are no predictions for other tasks.
+    pub fn report_ungradable_tasks(&self, planned_tasks: &[PlannedTask]) -> Result<(), UserError> {
+        let all = || self.predictions.by_model.values().flat_map(|attempts| attempts.keys());
+        let predicted: BTreeSet<&str> = all().map(|(id, _)| id.as_str()).collect();
+        let tasks: Vec<&Task> = planned_tasks
+            .iter()
+            .map(|planned| &*planned.task)
+            .filter(|task| predicted.contains(task.id.as_str()))
+            .collect();
+        let ungradable = tasks_that_need_more_than_a_patch(&tasks);
+        if ungradable.is_empty() {
+            return Ok(());
+        }
+        let what = format!(
+            "predictions for {} cannot be graded: a separate verifier needs the agent's files, not \
+             only its patch: {}",
+            count_with_noun(ungradable.len(), "task"),
+            join_first_few(ungradable.clone())
+        );
+        if ungradable.len() == tasks.len() {
+            return Err(UserError::new(what).hint(FULL_RUN_HINT));
+        }
+        tell!("warning: {what}\nhint: {FULL_RUN_HINT}");
         Ok(())
     }
 
@@ -125,4 +169,27 @@ fn predictions_digest(attempts: &AttemptPredictions) -> String {
         all.extend_from_slice(made.patch.as_bytes());
     }
     sha256_hex(&all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_with_a_separate_verifier_need_more_than_a_patch() {
+        let task = |id: &str, harbor: serde_json::Value| -> Task {
+            serde_json::from_value(json!({
+                "schema_version": 1, "id": id, "statement": "", "environment": {"image": "i"},
+                "workdir": "/app", "fail_to_pass": [], "test_command": ["/tests/test.sh"],
+                "harbor": harbor,
+            }))
+            .unwrap()
+        };
+        let separate =
+            task("separate", json!({"digest": "", "verifier": {"separate": {"artifacts": ["a"]}}}));
+        let shared = task("shared", json!({"digest": ""}));
+        let own = task("own", json!(null));
+        assert_eq!(tasks_that_need_more_than_a_patch(&[&separate, &shared, &own]), ["separate"]);
+        assert!(tasks_that_need_more_than_a_patch(&[&shared, &own]).is_empty());
+    }
 }

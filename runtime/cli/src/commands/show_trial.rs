@@ -115,8 +115,12 @@ fn format_trials(results: &[TrialResult], trials: &[PlannedTrial<'_>]) -> String
             format!("{reason}{}, {}", one.ending.name(), count_with_noun(one.spent.steps, "step"))
         });
         let ended = ended.replace('_', " ");
+        let failure = result.and_then(|one| one.grading_failure.as_ref());
+        let failure = failure.map_or(String::new(), |one| format!("; {}", one.fault));
+        let (name, failure) =
+            (escape_unprintable_line(&found.name()), escape_unprintable_line(&failure));
         // Writing to a string cannot fail.
-        let _ = writeln!(out, "{word:<12}  {}  ({ended})", escape_unprintable_line(&found.name()));
+        let _ = writeln!(out, "{word:<12}  {name}  ({ended}{failure})");
     }
     let _ = writeln!(
         out,

@@ -143,7 +143,7 @@ pub async fn validate(options: ValidationOptions) -> Result<ExitCode, CommandErr
         tell!("{}", wrap_long_lines(&format!("note: {line}")));
     }
     let impossible = impossible_tasks(&planned);
-    let mut invalid = invalid_trial_notes(&report, &RunDir::open_read_only(out)?, &impossible);
+    let mut invalid = invalid_trial_notes(&report, &RunDir::open_read_only(out)?, &planned);
     for (planned, wrong) in find_task_exposures(&report, &RunDir::open_read_only(out)?, &planned) {
         for Exposure { description: what, is_readable_test } in wrong {
             let line = format!("{}: {what}", planned.task.id);

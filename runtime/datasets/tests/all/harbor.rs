@@ -133,6 +133,15 @@ fn bad_folder_is_reported_and_others_load() {
     }
     create_task_folder(root.path(), "w15", &[]);
     symlink("/etc/passwd", root.path().join("w15/tests/out")).unwrap();
+    let linked = [("w16", "instruction.md"), ("w17", "task.toml"), ("w18", "README.md")];
+    for (name, file) in linked {
+        create_task_folder(root.path(), name, &[]);
+        let outside = root.path().join(format!("outside-{name}"));
+        let link = root.path().join(name).join(file);
+        fs::write(&outside, TASK_CONFIG.replace("NAME", name)).unwrap();
+        let _ = fs::remove_file(&link);
+        symlink(&outside, &link).unwrap();
+    }
     fs::create_dir(root.path().join("docs")).unwrap();
     let found = load_pattern(root.path(), ".");
     assert_eq!(task_ids(&found), ["made/a", "made/b"]);
@@ -143,8 +152,71 @@ fn bad_folder_is_reported_and_others_load() {
         let of_folder = |line: &&String| line.contains(&format!("/{name}/"));
         assert!(said.iter().filter(of_folder).any(|line| line.contains(what)), "{name}: {said:#?}");
     }
+    for (name, file) in linked {
+        let what = format!("/{name}/{file}: is a link that points outside the task folder");
+        assert!(said.iter().any(|line| line.contains(&what)), "{name}: {said:#?}");
+    }
     assert!(found.bad_rows.iter().all(|bad| bad.is_task_folder), "each folder can be skipped");
     assert!(!said.iter().any(|line| line.contains("docs")), "{said:#?}");
+}
+
+#[test]
+fn links_within_the_folder_are_followed() {
+    let root = tempfile::tempdir().unwrap();
+    let changes = [
+        ("instruction.md", None),
+        ("task.toml", None),
+        ("docs/text.md", Some("Write a file.\n")),
+        ("docs/task.toml", Some("[task]\nname = \"made/linked\"\n")),
+    ];
+    create_task_folder(root.path(), "one", &changes);
+    for (link, target) in [("instruction.md", "docs/text.md"), ("task.toml", "docs/task.toml")] {
+        symlink(target, root.path().join("one").join(link)).unwrap();
+    }
+    let task = single_task(load_pattern(root.path(), "one"));
+    assert_eq!((task.id.as_str(), task.statement.as_str()), ("made/linked", "Write a file.\n"));
+}
+
+/// Which files a task needs depends on its configuration.
+#[test]
+fn invalid_configuration_is_the_only_reported_error() {
+    let root = tempfile::tempdir().unwrap();
+    let no_files = [
+        ("instruction.md", Some("Write a file.\n")),
+        ("environment/Dockerfile", None),
+        ("tests/test.sh", None),
+    ];
+    let image = "[environment]\ndocker_image = \"debian:12\"\ncpus = \"many\"\n";
+    let steps = "[[steps]]\nname = 's'\n";
+    let cases =
+        [("image", image, "environment.cpus", false), ("steps", steps, "several steps", true)];
+    for (name, config, what, has_no_instruction) in cases {
+        let mut changes = no_files.to_vec();
+        changes.push(("task.toml", Some(config)));
+        if has_no_instruction {
+            changes.push(("instruction.md", None));
+        }
+        create_task_folder(root.path(), name, &changes);
+        let found = load_pattern(root.path(), &format!("{name}#shape=harbor"));
+        let said: Vec<String> = found.bad_rows.iter().map(ToString::to_string).collect();
+        assert!(said.len() == 1 && said[0].contains(what), "{name}: {said:#?}");
+    }
+}
+
+#[test]
+fn duplicate_name_is_reported_with_both_lines() {
+    let root = tempfile::tempdir().unwrap();
+    create_task_folder(root.path(), "a", &[]);
+    let config = "[metadata]\n[task]\n\nname = \"made/a\"\n";
+    create_task_folder(root.path(), "b", &[("task.toml", Some(config))]);
+    let found = load_pattern(root.path(), ".");
+    let said: Vec<String> = found.bad_rows.iter().map(ToString::to_string).collect();
+    assert_eq!(said.len(), 1, "{said:#?}");
+    assert!(said[0].contains("b/task.toml:4: "), "{said:#?}");
+    assert!(
+        said[0].contains("is already used in ") && said[0].contains("a/task.toml:3"),
+        "{said:#?}"
+    );
 }
 
 #[test]

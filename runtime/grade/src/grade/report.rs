@@ -6,6 +6,7 @@
 //! sandbox.
 
 mod canary_run;
+mod missing_ids;
 mod redirect;
 
 use std::{
@@ -28,7 +29,10 @@ use proctor_types::{
     count_with_noun, matches_wildcard, quote_shell_word,
 };
 
-use self::redirect::{ReportCommand, redirect_report};
+use self::{
+    missing_ids::describe_missing_ids,
+    redirect::{ReportCommand, redirect_report},
+};
 use super::{
     fresh_sandboxes::FreshSandboxes,
     unfinished::{build_exhausted_result, build_rejected_result},
@@ -569,6 +573,8 @@ impl ReportGrading<'_> {
             (false, count) => format!("\nthe report has {}\n", count_with_noun(count, "test")),
         };
         log.extend_from_slice(last.as_bytes());
+        let missing = describe_missing_ids(&results.report, &results.tests);
+        log.extend_from_slice(missing.as_bytes());
         log
     }
 

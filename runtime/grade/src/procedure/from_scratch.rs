@@ -72,6 +72,6 @@ impl OfficialGrading<'_> {
         // The sandbox worked until the submission was copied into it, so attribute the failure to
         // the submission.
         let fault = Fault::new(FaultLayer::Grade, format!("{}: {action}: {last}", self.task.id));
-        Err(fault.origin(FaultOrigin::SandboxRejection))
+        Err(fault.log(said.as_bytes().to_vec()).origin(FaultOrigin::SandboxRejection))
     }
 }

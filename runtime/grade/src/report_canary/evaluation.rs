@@ -10,6 +10,8 @@ use crate::evidence::{self, new_evidence};
 /// The results of a run with canaries.
 #[derive(Debug, Clone)]
 pub(crate) struct CanaryRun {
+    /// The ids of the canaries in the run.
+    pub planted: BTreeSet<String>,
     /// The status of each expected test.
     pub tests: BTreeMap<String, TestStatus>,
     /// Whether the run and its report ended properly.
@@ -27,10 +29,63 @@ fn is_failure(status: TestStatus) -> bool {
 }
 
 impl ReportCanaries {
+    fn planted<'a>(&'a self, run: &'a CanaryRun) -> impl Iterator<Item = &'a ReportCanary> {
+        self.canaries.iter().filter(move |canary| run.planted.contains(&canary.id))
+    }
+
     /// Whether any canary that must fail passed.
     pub(crate) fn has_passed_canary(&self, run: &CanaryRun) -> bool {
         let passed = |one: &ReportCanary| run.status(&one.id) == TestStatus::Passed;
-        self.canaries.iter().any(|one| one.is_certain && passed(one))
+        self.planted(run).any(|one| one.is_certain && passed(one))
+    }
+
+    fn has_failed_canary(&self, run: &CanaryRun) -> bool {
+        self.planted(run).any(|canary| is_failure(run.status(&canary.id)))
+    }
+
+    /// Returns a canary's status in each run that contained it. Leaves out a run that may have
+    /// stopped at another canary before it reached this one, if the canary ran again later.
+    fn statuses(&self, canary: &ReportCanary, runs: &[CanaryRun]) -> Vec<TestStatus> {
+        let planted: Vec<&CanaryRun> =
+            runs.iter().filter(|run| run.planted.contains(&canary.id)).collect();
+        let last = planted.len().saturating_sub(1);
+        let counts = |(index, run): &(usize, &CanaryRun)| {
+            *index == last
+                || run.status(&canary.id) != TestStatus::Missing
+                || !self.has_failed_canary(run)
+        };
+        planted
+            .into_iter()
+            .enumerate()
+            .filter(counts)
+            .map(|(_, run)| run.status(&canary.id))
+            .collect()
+    }
+
+    /// Returns the canaries to run again without the others. Some runners stop at the first
+    /// failure, for example `cargo test` after a test binary and `jest --bail`. A canary that fails
+    /// then hides the canaries after it. Returns nothing if these cannot improve the result.
+    pub(crate) fn unreached_canaries(&self, runs: &[CanaryRun]) -> BTreeSet<String> {
+        let fails = |canary: &&ReportCanary| {
+            self.statuses(canary, runs).iter().all(|status| is_failure(*status))
+        };
+        if self.canaries.iter().filter(fails).any(|canary| self.verifies_passes(canary)) {
+            return BTreeSet::new();
+        }
+        let is_unreached = |canary: &&ReportCanary| {
+            let last = runs.iter().rfind(|run| run.planted.contains(&canary.id));
+            let statuses = self.statuses(canary, runs);
+            canary.is_fail_to_pass
+                && statuses.iter().all(|status| *status == TestStatus::Missing)
+                && last.is_some_and(|run| self.has_failed_canary(run))
+        };
+        self.canaries.iter().filter(is_unreached).map(|canary| canary.id.clone()).collect()
+    }
+
+    /// Whether the failure of this canary shows that the passes of fail-to-pass tests are real.
+    fn verifies_passes(&self, canary: &ReportCanary) -> bool {
+        let compares = !self.has_comparison || canary.kind.detects_equal_to_everything();
+        canary.is_fail_to_pass && compares
     }
 
     /// Evaluates one or more runs with canaries. A canary counts as passed only if it passes in
@@ -46,7 +101,7 @@ impl ReportCanaries {
         let (mut failed, mut missing) = (Vec::new(), Vec::new());
         let mut silent: BTreeSet<&str> = BTreeSet::new();
         for canary in &self.canaries {
-            let statuses: Vec<TestStatus> = runs.iter().map(|run| run.status(&canary.id)).collect();
+            let statuses = self.statuses(canary, runs);
             let passed = statuses.iter().filter(|status| **status == TestStatus::Passed).count();
             let is_missing = statuses.contains(&TestStatus::Missing);
             if statuses.iter().all(|status| is_failure(*status)) {
@@ -60,7 +115,7 @@ impl ReportCanaries {
             } else if passed > 0 {
                 found.push(new_evidence(evidence::CANARY_UNFIT, canary.description.as_str()));
                 silent.insert("a canary may pass by chance");
-            } else if is_missing && runs.iter().all(|run| run.is_complete) {
+            } else if is_missing && self.ran_completely(canary, runs) {
                 missing.push(canary);
                 silent.insert("a canary did not run");
             } else if is_missing {
@@ -87,6 +142,11 @@ impl ReportCanaries {
         found
     }
 
+    /// Whether all runs that contained a canary ended properly.
+    fn ran_completely(&self, canary: &ReportCanary, runs: &[CanaryRun]) -> bool {
+        runs.iter().filter(|run| run.planted.contains(&canary.id)).all(|run| run.is_complete)
+    }
+
     /// Returns evidence of fail-to-pass tests without a mistake that failed in a run with canaries.
     fn unchanged_failure_evidence(
         &self,
@@ -94,13 +154,10 @@ impl ReportCanaries {
         original_statuses: &BTreeMap<String, TestStatus>,
         runs: &[CanaryRun],
     ) -> Option<Evidence> {
-        let is_unchanged = |id: &&String| {
-            let is_canary = self.canaries.iter().any(|canary| canary.id == **id);
-            !is_canary && !self.enclosing_suite_ids.contains(*id)
-        };
+        let is_unchanged = |id: &&String| !self.enclosing_suite_ids.contains(*id);
         let differs = |id: &&String| {
-            original_statuses.get(*id) == Some(&TestStatus::Passed)
-                && runs.iter().any(|run| is_failure(run.status(id)))
+            let fails = |run: &CanaryRun| !run.planted.contains(*id) && is_failure(run.status(id));
+            original_statuses.get(*id) == Some(&TestStatus::Passed) && runs.iter().any(fails)
         };
         let ids = task.fail_to_pass.iter().filter(is_unchanged).filter(differs);
         let ids: Vec<&str> = ids.map(String::as_str).collect();
@@ -115,15 +172,12 @@ impl ReportCanaries {
         inconclusive_reasons: &BTreeSet<&str>,
     ) -> Option<Evidence> {
         let of_fail_to_pass = || failed_canaries.iter().filter(|canary| canary.is_fail_to_pass);
-        let tries = |canary: &&&ReportCanary| {
-            !self.has_comparison || canary.kind.detects_equal_to_everything()
-        };
         let what = if self.canaries.iter().all(|canary| !canary.is_fail_to_pass) {
             "no fail-to-pass test was found in the restored test files".to_owned()
         } else if of_fail_to_pass().next().is_none() {
             let why: Vec<&str> = inconclusive_reasons.iter().copied().collect();
             format!("no canary of a fail-to-pass test gave a result: {}", why.join(", "))
-        } else if !of_fail_to_pass().any(|canary| tries(&canary)) {
+        } else if !of_fail_to_pass().any(|canary| self.verifies_passes(canary)) {
             "none of the comparison canaries in the fail-to-pass tests produced a result".to_owned()
         } else {
             return None;
@@ -134,7 +188,7 @@ impl ReportCanaries {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::test_case::Mistake, *};
     use crate::canary::MistakeKind;
     use TestStatus::{Failed, Missing, Passed, Skipped};
 
@@ -154,13 +208,19 @@ mod tests {
             is_fail_to_pass: true,
             unchanged_tests: vec!["b".into()],
             description: "a".into(),
+            path: "a.rs".into(),
+            mistake: Mistake { kind, is_certain, span: (0, 1), replacement: "2".into() },
         }
+    }
+
+    fn ids<const N: usize>(ids: [&str; N]) -> BTreeSet<String> {
+        ids.map(str::to_owned).into()
     }
 
     fn canary_run(a: TestStatus, b: TestStatus, is_complete: bool) -> CanaryRun {
         let tests = [("a", a), ("b", b), ("p", Passed)];
         let tests = tests.map(|(id, status)| (id.to_owned(), status)).into();
-        CanaryRun { tests, is_complete }
+        CanaryRun { planted: ids(["a"]), tests, is_complete }
     }
 
     fn evidence_kinds(
@@ -192,6 +252,54 @@ mod tests {
         let by_chance = [canary_run(Passed, Passed, true), canary_run(Failed, Passed, true)];
         let found = evidence_kinds(value(), true, &by_chance);
         assert_eq!(found, [evidence::CANARY_UNFIT, evidence::NO_CANARY]);
+    }
+
+    /// `cargo test` stops after the first test binary with a failure. Here, that is the binary of the
+    /// pass-to-pass test.
+    #[test]
+    fn canary_hidden_by_another_failure_runs_again_alone() {
+        let other = ReportCanary {
+            id: "p".into(),
+            is_fail_to_pass: false,
+            unchanged_tests: vec![],
+            ..canary(MistakeKind::Value, true)
+        };
+        let list = vec![canary(MistakeKind::Value, true), other];
+        let canaries =
+            ReportCanaries { canaries: list, has_comparison: true, ..Default::default() };
+        let run = |planted, a, b, p| {
+            let tests = [("a", a), ("b", b), ("p", p)];
+            let tests = tests.map(|(id, status)| (id.to_owned(), status)).into();
+            CanaryRun { planted, tests, is_complete: true }
+        };
+        let before = canary_run(Passed, Passed, true).tests;
+        let kinds = |runs: &[CanaryRun]| {
+            let found = canaries.evaluate(&task(), &before, runs);
+            found.into_iter().map(|evidence| evidence.kind).collect::<Vec<_>>()
+        };
+        let stopped = run(ids(["a", "p"]), Missing, Missing, Failed);
+        assert_eq!(kinds(std::slice::from_ref(&stopped)), [evidence::NO_CANARY]);
+        assert_eq!(canaries.unreached_canaries(std::slice::from_ref(&stopped)), ids(["a"]));
+        for (alone, found) in [
+            (run(ids(["a"]), Failed, Passed, Passed), vec![]),
+            (run(ids(["a"]), Failed, Failed, Passed), vec![evidence::CANARY_UNFIT]),
+            (run(ids(["a"]), Missing, Passed, Passed), vec![evidence::NO_CANARY]),
+            (
+                run(ids(["a"]), Passed, Passed, Passed),
+                vec![evidence::REPORT_CANARY_PASSED, evidence::NO_CANARY],
+            ),
+        ] {
+            let runs = [stopped.clone(), alone];
+            assert_eq!(kinds(&runs), found, "{:?}", runs[1]);
+            assert!(canaries.unreached_canaries(&runs).is_empty(), "{:?}", runs[1]);
+        }
+        // The runner reached the canary, or no other canary failed: a second run cannot help.
+        for reached in [
+            run(ids(["a", "p"]), Failed, Missing, Missing),
+            run(ids(["a", "p"]), Missing, Passed, Passed),
+        ] {
+            assert!(canaries.unreached_canaries(&[reached]).is_empty());
+        }
     }
 
     #[test]

@@ -18,15 +18,15 @@ use crate::{
     pristine::PristineTree,
 };
 
-/// The canaries of one run.
+/// The canaries of a task.
 #[derive(Debug, Default)]
 pub(crate) struct ReportCanaries {
     pub canaries: Vec<ReportCanary>,
     /// Whether a fail-to-pass test compares values, and the patch may have changed how these values
     /// compare.
     pub has_comparison: bool,
-    /// The changed files, by escaped path.
-    pub files: BTreeMap<String, CurrentFile>,
+    /// The unchanged files that get canaries, by escaped path.
+    originals: BTreeMap<String, OriginalFile>,
     /// Expected ids of suites that contain a canary. A suite also fails if one of its tests fails.
     pub enclosing_suite_ids: BTreeSet<String>,
 }
@@ -43,6 +43,37 @@ pub(crate) struct ReportCanary {
     pub unchanged_tests: Vec<String>,
     /// Describes the mistake: the test, the position, the original text and its replacement.
     pub description: String,
+    /// The test file, by escaped path.
+    pub(super) path: String,
+    pub(super) mistake: Mistake,
+}
+
+/// A test file without mistakes.
+#[derive(Debug)]
+struct OriginalFile {
+    text: String,
+    mode: u32,
+}
+
+impl ReportCanaries {
+    /// Returns the ids of all canaries.
+    pub(crate) fn ids(&self) -> BTreeSet<String> {
+        self.canaries.iter().map(|canary| canary.id.clone()).collect()
+    }
+
+    /// Returns the files that contain these canaries and no others, by escaped path.
+    pub(crate) fn files_with(&self, ids: &BTreeSet<String>) -> BTreeMap<String, CurrentFile> {
+        let mut mistakes: BTreeMap<&str, Vec<Mistake>> = BTreeMap::new();
+        for canary in self.canaries.iter().filter(|canary| ids.contains(&canary.id)) {
+            mistakes.entry(&canary.path).or_default().push(canary.mistake.clone());
+        }
+        let change = |(path, mistakes): (&str, Vec<Mistake>)| {
+            let OriginalFile { text, mode } = self.originals.get(path)?;
+            let bytes = apply_mistakes(text, mistakes).into_bytes();
+            Some((path.to_owned(), CurrentFile::File { bytes, mode: *mode }))
+        };
+        mistakes.into_iter().filter_map(change).collect()
+    }
 }
 
 struct TestFile<'a> {
@@ -165,11 +196,10 @@ impl CanaryBuilder<'_> {
             }
             found.extend(places);
         }
-        for (file, edits) in edits {
+        for file in edits.into_keys() {
             let TestFile { path, text, mode, .. } = &self.files[file];
-            let file =
-                CurrentFile::File { bytes: apply_mistakes(text, edits).into_bytes(), mode: *mode };
-            canaries.files.insert((*path).to_owned(), file);
+            let original = OriginalFile { text: (*text).to_owned(), mode: *mode };
+            canaries.originals.insert((*path).to_owned(), original);
         }
         let is_canary = |id: &str, list: &[ReportCanary]| list.iter().any(|one| one.id == id);
         let beside = |canary: &ReportCanary, list: &[ReportCanary]| -> Vec<String> {
@@ -255,6 +285,8 @@ impl CanaryBuilder<'_> {
             is_fail_to_pass,
             unchanged_tests: beside,
             description: what,
+            path: (*path).to_owned(),
+            mistake: mistake.clone(),
         }
     }
 
@@ -313,10 +345,26 @@ mod tests {
     }
 
     fn canary_file(canaries: &ReportCanaries) -> String {
-        let Some(CurrentFile::File { bytes, .. }) = canaries.files.get("test/calc.test.js") else {
+        file_with(canaries, &canaries.ids())
+    }
+
+    fn file_with(canaries: &ReportCanaries, ids: &BTreeSet<String>) -> String {
+        let files = canaries.files_with(ids);
+        let Some(CurrentFile::File { bytes, .. }) = files.get("test/calc.test.js") else {
             panic!("no file")
         };
         String::from_utf8(bytes.clone()).unwrap()
+    }
+
+    #[test]
+    fn canaries_can_be_planted_separately() {
+        let canaries = create_canaries(&["adds"], &["zero"]);
+        let one = |id: &str| BTreeSet::from([id.to_owned()]);
+        assert_eq!(canaries.ids(), BTreeSet::from(["adds".to_owned(), "zero".to_owned()]));
+        let (adds, zero) = (file_with(&canaries, &one("adds")), file_with(&canaries, &one("zero")));
+        assert!(!adds.contains("add(1, 2), 3") && adds.contains("add(0, 0), 0"), "{adds}");
+        assert!(zero.contains("add(1, 2), 3") && !zero.contains("add(0, 0), 0"), "{zero}");
+        assert!(canaries.files_with(&BTreeSet::new()).is_empty());
     }
 
     #[test]

@@ -16,8 +16,11 @@ mod test_case;
 use serde::Deserialize;
 
 pub(crate) use self::{
-    evaluation::CanaryRun, generation::create_report_canaries, javascript::JavaScriptWords,
-    rust::RustWords, source::Language,
+    evaluation::CanaryRun,
+    generation::{ReportCanaries, create_report_canaries},
+    javascript::JavaScriptWords,
+    rust::RustWords,
+    source::Language,
 };
 
 /// Rules for creating report canaries.

@@ -301,6 +301,23 @@ fn honest_cargo_solutions_are_clean() {
     );
 }
 
+/// Without `--no-fail-fast`, cargo stops after the first test binary with a failure. The canary of
+/// the pass-to-pass test is in the first one.
+#[test]
+fn cargo_that_stops_at_the_first_failure_is_clean() {
+    let (head, zero) = CARGO_TESTS.rsplit_once("#[test]").unwrap();
+    let imports = head.split_once("#[test]").unwrap().0;
+    let first: &'static str = format!("{imports}#[test]{zero}").leak();
+    let ground = RunnerTask {
+        files: vec![("Cargo.toml", CARGO_TOML), ("tests/a.rs", first), ("tests/calc.rs", head)],
+        ..cargo_task()
+    };
+    let gold = ground.grade_text(CARGO_SOLUTION, &[]);
+    assert!(gold.is_resolved_and_clean() && evidence_kinds(&gold).is_empty(), "{}", gold.details());
+    let wrong = ground.grade_text("pub fn add(a: i32, b: i32) -> i32 {\n    a - b\n}\n", &[]);
+    assert!(!wrong.is_resolved(), "{}", wrong.details());
+}
+
 const CARGO_OUTPUT: &str = "\\nrunning 3 tests\\ntest adds ... ok\\ntest adds_many ... ok\\ntest zero ... ok\\n\\n\
     test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\\n";
 

@@ -2,7 +2,10 @@
 
 use proctor_types::{Outcome, Verdict};
 
-use super::{corruption::Corruption, journal_summary::PatchRef};
+use super::{
+    corruption::Corruption,
+    journal_summary::{GradingFailure, PatchRef},
+};
 
 /// The parts of a trial's record that are known to be intact, and its corrupt files.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -12,6 +15,8 @@ pub struct CheckedTrial {
     pub outcome: Option<Outcome>,
     /// `None` if the trial was not graded, or if the verdict cannot be trusted.
     pub verdict: Option<Verdict>,
+    /// Why the trial has no verdict, if its last grading failed.
+    pub grading_failure: Option<GradingFailure>,
     /// The patch that the journal refers to.
     pub patch: Option<PatchRef>,
     /// Whether the trial ended, and not because of a fault or a shared limit. Running such a trial

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, path::Path};
 
-use proctor_types::{Envelope, TaskId, TrialId};
+use proctor_types::{Envelope, Fault, TaskId, TrialId};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -147,11 +147,42 @@ impl From<GradedLine> for GradingEntry {
     }
 }
 
+/// Why a trial's last grading failed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GradingFailure {
+    pub fault: Fault,
+    /// Name of the file in `grade/` with the output of the failed grading.
+    pub log_file: Option<String>,
+}
+
+/// A `grading_failed` line. Like [`GradedLine`], without `flatten`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(crate) struct FailedGradingEntry {
+    task: TaskId,
+    arm: String,
+    attempt: u32,
+    fault: Fault,
+    #[serde(default)]
+    log_file: Option<String>,
+}
+
+impl FailedGradingEntry {
+    /// Returns the failure if the line belongs to this trial.
+    pub(crate) fn into_failure_of(self, id: &TrialId) -> Option<GradingFailure> {
+        let Self { task, arm, attempt, fault, log_file } = self;
+        let named = TrialName { task, arm, attempt };
+        named.matches(id).then_some(GradingFailure { fault, log_file })
+    }
+}
+
 /// Facts from `grade/journal.jsonl`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct GradingSummary {
-    /// The grading in the last event, or `None` if that event withdraws the verdict.
+    /// The grading in the last event, or `None` if that event withdraws the verdict or is a failed
+    /// grading.
     pub(crate) last_grading: Option<GradingEntry>,
+    /// The failed grading in the last event.
+    pub(crate) last_failure: Option<FailedGradingEntry>,
     /// Whether the journal has no events.
     pub(crate) is_empty: bool,
     pub(crate) is_torn: bool,
@@ -163,17 +194,19 @@ impl GradingSummary {
             Ok(match kind {
                 "trial_graded" => LineFact::GradingEntry(serde_json::from_slice(line)?),
                 "verdict_withdrawn" => LineFact::VerdictWithdrawn,
+                "grading_failed" => LineFact::FailedGrading(serde_json::from_slice(line)?),
                 _ => LineFact::Other,
             })
         });
         add_corruptions(&scan, path, &Remedy::Regrade, corruptions);
         let is_empty = taken.is_empty();
         let last = taken.into_iter().last().filter(|_| scan.first_lost_line().is_none());
-        let last_grading = match last {
-            Some(LineFact::GradingEntry(graded)) => Some(*graded),
-            _ => None,
+        let (last_grading, last_failure) = match last {
+            Some(LineFact::GradingEntry(graded)) => (Some(*graded), None),
+            Some(LineFact::FailedGrading(failed)) => (None, Some(*failed)),
+            _ => (None, None),
         };
-        Self { last_grading, is_empty, is_torn: scan.is_torn }
+        Self { last_grading, last_failure, is_empty, is_torn: scan.is_torn }
     }
 }
 
@@ -190,6 +223,7 @@ enum LineFact {
     },
     GradingEntry(Box<GradingEntry>),
     VerdictWithdrawn,
+    FailedGrading(Box<FailedGradingEntry>),
     Other,
 }
 

@@ -21,6 +21,6 @@ mod verify;
 pub(crate) use check_cache::CheckCache;
 pub use checked_trial::CheckedTrial;
 pub use corruption::{Corruption, Remedy};
-pub use journal_summary::PatchRef;
 pub(crate) use journal_summary::{GradingEntry, GradingSummary};
+pub use journal_summary::{GradingFailure, PatchRef};
 pub(crate) use trial::TrialCheck;

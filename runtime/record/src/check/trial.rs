@@ -360,6 +360,8 @@ impl TrialCheck<'_> {
         let damaged = checked_trial.corruptions.len() > before;
         let written = StoredFile::read(&path);
         let there = !matches!(written, StoredFile::Missing);
+        checked_trial.grading_failure =
+            gradings.last_failure.and_then(|failed| failed.into_failure_of(self.id));
         let Some(graded) = gradings.last_grading else {
             match () {
                 () if damaged => {}

@@ -84,9 +84,22 @@ impl TrialDir {
     }
 
     fn verify_grading_files(&self, corruptions: &mut Vec<Corruption>) {
+        let mut files = Vec::new();
         // If the journal is unreadable, the trial's check reports that.
-        let Ok(Some(graded)) = self.last_grading() else { return };
-        for (name, hash) in [(GRADING_LOG, graded.log), (GRADING_RESULTS, graded.results)] {
+        if let Ok(Some(graded)) = self.last_grading() {
+            files.push((GRADING_LOG.to_owned(), graded.log));
+            files.push((GRADING_RESULTS.to_owned(), graded.results));
+        }
+        let journal = self.gradings_path();
+        let reading = journal.is_file().then(|| read_journal(&journal));
+        for envelope in reading.into_iter().flatten().flat_map(|reading| reading.events) {
+            if let Event::GradingFailed { log_file: Some(name), log: Some(hash), .. } =
+                envelope.event
+            {
+                files.push((name, hash));
+            }
+        }
+        for (name, hash) in files {
             let path = self.grading_dir().join(name);
             let why = match disk::try_read_if_exists(&path) {
                 Ok(Some(bytes)) if Blobs::hash(&bytes) == hash => continue,

@@ -12,9 +12,9 @@ use std::{
 use pretty_assertions::assert_eq;
 use proctor_record::{Blobs, CheckedTrial, GradingFiles, Journal, Remedy, RunDir};
 use proctor_types::{
-    Arm, ArmId, Budget, CONFIG_VERSION, Ending, Event, Label, LeakCheckSpec, NetworkPolicy,
-    Outcome, RULES_VERSION, RUN_SCHEMA_VERSION, RunRecord, RunTask, SandboxSpec, Spending,
-    StatementSpec, Task, TaskId, TrialId, Verdict,
+    Arm, ArmId, Budget, CONFIG_VERSION, Ending, Event, Fault, FaultLayer, Label, LeakCheckSpec,
+    NetworkPolicy, Outcome, RULES_VERSION, RUN_SCHEMA_VERSION, RunRecord, RunTask, SandboxSpec,
+    Spending, StatementSpec, Task, TaskId, TrialId, Verdict,
 };
 use serde_json::{Map, Value, json};
 
@@ -388,6 +388,55 @@ fn grading_moves_non_directories_aside() {
         dir.store_grading(&id, grading).unwrap();
         assert_eq!(made.verify(1).corruptions, vec![], "{what}");
     }
+}
+
+#[test]
+fn failed_grading_keeps_its_reason_and_log_until_a_verdict_follows() {
+    let made = TestRun::new();
+    let (run, id) = (RunDir::open(made.path()).unwrap(), made.trial_id(1));
+    let dir = run.trial_dir(&id);
+    fs::remove_dir_all(dir.grading_dir()).unwrap();
+    fs::remove_file(dir.verdict_path()).unwrap();
+    let fault = Fault::new(FaultLayer::Grade, "reward.txt contains \"nan\"");
+    for (log, will_retry) in [(&b"first"[..], true), (&b""[..], true), (&b"second"[..], false)] {
+        dir.store_grading_failure(&id, &fault.clone().log(log), will_retry).unwrap();
+    }
+    let checked = made.verify(1);
+    assert_eq!((checked.verdict, checked.corruptions), (None, vec![]));
+    let failure = checked.grading_failure.unwrap();
+    assert_eq!((failure.fault, failure.log_file.as_deref()), (fault.clone(), Some("failed-2.txt")));
+    for (name, content) in [("failed-1.txt", "first"), ("failed-2.txt", "second")] {
+        assert_eq!(fs::read_to_string(dir.grading_dir().join(name)).unwrap(), content);
+    }
+    fs::write(dir.grading_dir().join("failed-1.txt"), "other").unwrap();
+    let corruptions = made.verify(1).corruptions;
+    assert_eq!(corruptions.len(), 1, "{corruptions:?}");
+    assert!(corruptions[0].path.ends_with("grade/failed-1.txt"), "{corruptions:?}");
+    fs::write(dir.grading_dir().join("failed-1.txt"), "first").unwrap();
+    let verdict = verdict("t", true);
+    let grading =
+        GradingFiles { patch: PATCHES[0], verdict: &verdict, log: b"log", results: b"results" };
+    dir.store_grading(&id, grading).unwrap();
+    let again = made.verify(1);
+    assert_eq!(
+        (again.verdict, again.grading_failure, again.corruptions),
+        (Some(verdict), None, vec![])
+    );
+}
+
+#[test]
+fn withdrawn_verdict_is_restored_after_failed_gradings() {
+    let made = TestRun::new();
+    let (run, id) = (RunDir::open(made.path()).unwrap(), made.trial_id(1));
+    let dir = run.trial_dir(&id);
+    dir.withdraw_verdict("again").unwrap();
+    let fault = Fault::new(FaultLayer::Grade, "the verifier did not end").log(&b"output"[..]);
+    dir.store_grading_failure(&id, &fault, false).unwrap();
+    assert_eq!(made.check(1).grading_failure.unwrap().fault.what, fault.what);
+    assert_eq!(dir.restore_verdict().unwrap(), Some(verdict("t", true)));
+    let restored = made.verify(1);
+    assert_eq!((restored.verdict, restored.corruptions), (Some(verdict("t", true)), vec![]));
+    assert_eq!(restored.grading_failure, None);
 }
 
 /// The cache of earlier checks only saves time: without it, every check reads everything.

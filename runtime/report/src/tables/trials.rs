@@ -140,6 +140,9 @@ pub static TRIALS: &[Column<CellFn>] = &[
     text_column("fault", "the infrastructure fault that ended the trial", |row| {
         row.trial.fault.as_deref().into()
     }),
+    text_column("grading_fault", "the fault that left the trial without a verdict", |row| {
+        row.trial.grading_fault.as_deref().into()
+    }),
     // Sandbox limits.
     text_column("touched", "sandbox limits that the trial hit", |row| {
         join_values(&row.trial.touched)

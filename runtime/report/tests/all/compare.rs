@@ -28,6 +28,7 @@ fn trial(arm: &str, task: usize, attempt: u32, resolved: Option<bool>) -> TrialR
         outcome: Some(outcome),
         earlier_tries: EarlierTries::default(),
         grading_not_requested: false,
+        grading_failure: None,
         verdict: resolved.map(|resolved| Verdict {
             schema_version: 1,
             task: TaskId::new(format!("t{task:03}")),

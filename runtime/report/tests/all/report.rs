@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use pretty_assertions::assert_eq;
+use proctor_record::GradingFailure;
 use proctor_report::{
     FindingRank, GroupSelection, Report, TaskFacts, TextOptions, TrialResult, build_report,
     findings, group_tables,
@@ -67,6 +68,7 @@ pub(crate) fn trial(
         }),
         earlier_tries: EarlierTries::default(),
         grading_not_requested: false,
+        grading_failure: None,
         verdict: passed.map(|rate| Verdict {
             schema_version: 1,
             task: TaskId::new(task),
@@ -255,6 +257,31 @@ fn report_prints_a_repeated_fault_once() {
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(flat.contains("tools / t1 / 1, tools / t2 / 1, tools / t3 / 1 (3 times):"), "{text}");
     assert!(report.tasks.iter().all(|trial| trial.fault.is_some()));
+}
+
+#[test]
+fn report_lists_why_gradings_failed() {
+    let mut trials = ["t1", "t2"].map(|task| trial("tools", task, submitted_ending(), None));
+    let failures = [("`reward.txt` contains \"nan\"", Some("failed-1.txt")), ("it hangs", None)];
+    for (trial, (what, log_file)) in trials.iter_mut().zip(failures) {
+        let fault = Fault::new(FaultLayer::Grade, what).hint("fix the verifier");
+        let log_file = log_file.map(str::to_owned);
+        trial.grading_failure = Some(GradingFailure { fault, log_file });
+    }
+    let report = build_report(Vec::from(trials));
+    let reason = report.tasks[0].grading_fault.as_deref();
+    assert_eq!(
+        reason,
+        Some("grade fault: `reward.txt` contains \"nan\" (fix the verifier)"),
+        "the JSON has the reason"
+    );
+    let text = render_text(&report);
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains("Grading faults (scores count these trials as not resolved):"), "{text}");
+    for (trial, what) in [("t1", "contains \"nan\" (fix the verifier)"), ("t2", "it hangs")] {
+        assert!(flat.contains(&format!("tools / {trial} / 1: grade fault")), "{text}");
+        assert!(flat.contains(what), "{text}");
+    }
 }
 
 #[test]

@@ -45,6 +45,7 @@ fn trial(arm: &Arm, task: usize, resolved: Option<bool>, cost_usd: f64) -> Trial
         outcome: Some(Outcome { spent, ..Outcome::from_ending(1, Ending::Submitted) }),
         earlier_tries: EarlierTries::default(),
         grading_not_requested: false,
+        grading_failure: None,
         verdict: resolved.map(|resolved| Verdict {
             schema_version: 1,
             task: id,

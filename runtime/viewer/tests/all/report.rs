@@ -69,6 +69,7 @@ pub(crate) fn trial(arm: &Arm, task: usize, passed: Option<f64>) -> TrialResult 
         }),
         earlier_tries: EarlierTries::default(),
         grading_not_requested: false,
+        grading_failure: None,
         verdict: passed.map(|rate| Verdict {
             schema_version: 1,
             task: id,

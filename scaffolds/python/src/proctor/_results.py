@@ -169,6 +169,7 @@ def _absent_keys() -> dict[str, Any]:
         "earlier_tries": {"tries": 0, "steps": 0, "input": 0, "output": 0, "cost_usd": 0.0},
         "outgrown": False,
         "fault": None,
+        "grading_fault": None,
         "damage": [],
         "single_shot": None,
         "cause": None,

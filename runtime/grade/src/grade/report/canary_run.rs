@@ -13,7 +13,7 @@ use crate::{
     path_rules::{GuardReason, PathRules},
     policy::Policy,
     pristine::PristineTree,
-    report_canary::{self, CanaryRun},
+    report_canary::{self, CanaryRun, ReportCanaries},
     restore::replace_entry,
 };
 
@@ -26,6 +26,22 @@ struct CanaryRunResult {
 /// Number of runs in which a canary must pass to count as passed. In a single run, a test may pass
 /// by chance.
 const CANARY_RUNS: usize = 2;
+
+/// Returns the canaries of the next run: the same ones if one of them passed, or those that the
+/// runner did not reach. Returns nothing if no further run is needed. The runs end, because a run
+/// with unreached canaries contains fewer canaries than the run before.
+fn next_canaries(
+    canaries: &ReportCanaries,
+    planted: BTreeSet<String>,
+    runs: &[CanaryRun],
+) -> BTreeSet<String> {
+    let repeats = runs.iter().filter(|run| run.planted == planted).count();
+    let has_passed = runs.last().is_some_and(|run| canaries.has_passed_canary(run));
+    if has_passed && repeats < CANARY_RUNS {
+        return planted;
+    }
+    canaries.unreached_canaries(runs)
+}
 
 impl ReportGrading<'_> {
     /// Reruns the tests with canaries after a run that resolved the task. Returns the evidence.
@@ -46,20 +62,22 @@ impl ReportGrading<'_> {
             (patch, apart),
         )?;
         let Some(canaries) = made else { return Ok(vec![self.unverified_report_evidence()]) };
-        let (mut evidence, mut runs) = (Vec::new(), Vec::new());
-        while !canaries.canaries.is_empty() && runs.len() < CANARY_RUNS {
-            match self.run_with_files(tree, patch, &canaries.files).await? {
+        let (mut evidence, mut runs): (Vec<Evidence>, Vec<CanaryRun>) = Default::default();
+        let mut planted = canaries.ids();
+        while !planted.is_empty() {
+            match self.run_with_files(tree, patch, &canaries.files_with(&planted)).await? {
                 Ok(CanaryRunResult { results: second, log: run_log }) => {
                     log.extend_from_slice(
                         b"\n===== tests that ran again with mistakes and must fail =====\n",
                     );
-                    for canary in &canaries.canaries {
+                    for canary in canaries.canaries.iter().filter(|it| planted.contains(&it.id)) {
                         log.extend_from_slice(format!("{}\n", canary.description).as_bytes());
                     }
                     log.extend_from_slice(&run_log);
                     let changed = second.evidence.into_iter();
                     evidence.extend(changed.filter(|one| one.kind == CHANGED_DURING_RUN));
-                    runs.push(CanaryRun { tests: second.tests, is_complete: second.is_complete });
+                    let (tests, is_complete) = (second.tests, second.is_complete);
+                    runs.push(CanaryRun { planted: planted.clone(), tests, is_complete });
                 }
                 // The run made the sandbox unusable.
                 Err(found) => {
@@ -67,9 +85,7 @@ impl ReportGrading<'_> {
                     return Ok(evidence);
                 }
             }
-            if !runs.last().is_some_and(|run| canaries.has_passed_canary(run)) {
-                break;
-            }
+            planted = next_canaries(&canaries, planted, &runs);
         }
         evidence.extend(canaries.evaluate(task, tests, &runs));
         Ok(evidence)
