@@ -63,7 +63,8 @@ fn unsupported_media(kind: &str) -> String {
 
 pub use format::{
     CorrectedContent, ReadError, StreamReader, StreamWriter, native_turn, output_limit,
-    read_request, read_response, stream_reader, stream_writer, usage, write_request, write_response,
+    read_request, read_response, stream_reader, stream_writer, usage, write_request,
+    write_response,
 };
 pub use loss::Losses;
 pub use neutral::{Part, Request, Role};

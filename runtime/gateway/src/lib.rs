@@ -19,8 +19,8 @@
 
 mod admission;
 mod anomalies;
-mod applied_edits;
 mod answer_in_reasoning;
+mod applied_edits;
 mod ask;
 mod attempt_failure;
 mod attempts;

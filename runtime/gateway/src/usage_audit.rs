@@ -322,8 +322,7 @@ mod tests {
         assert_eq!(excess(most + 7, Some(0), "{}"), 7);
         assert_eq!(excess(most + 7, Some(7), "{}"), 0);
         assert_eq!(excess(9000, None, "{}"), 0, "the endpoint may hide its reasoning");
-        for off in
-            [r#"{"thinkingConfig":{"thinkingBudget":0}}"#, r#"{"reasoning_effort":"none"}"#]
+        for off in [r#"{"thinkingConfig":{"thinkingBudget":0}}"#, r#"{"reasoning_effort":"none"}"#]
         {
             assert_eq!(excess(most + 7, None, off), 7, "{off}");
         }

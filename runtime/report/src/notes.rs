@@ -265,8 +265,7 @@ pub(crate) fn notes(report: &Report, detail: DetailLevel) -> Vec<FindingNote> {
             continue;
         }
         let word = noun_for_count(faults.len(), noun);
-        let mut lines =
-            vec![format!("{word} (scores count these trials as not resolved{more}):")];
+        let mut lines = vec![format!("{word} (scores count these trials as not resolved{more}):")];
         lines.extend(
             deduplicate_errors(faults, MAX_LISTED_NAMES)
                 .into_iter()

@@ -150,6 +150,7 @@ pub enum FaultOrigin {
 pub struct FaultLog(Arc<[u8]>);
 
 impl FaultLog {
+    /// Returns the output as the program wrote it.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }

@@ -26,7 +26,7 @@ pub(crate) struct ReportCanaries {
     /// compare.
     pub has_comparison: bool,
     /// The unchanged files that get canaries, by escaped path.
-    originals: BTreeMap<String, OriginalFile>,
+    pub(super) originals: BTreeMap<String, OriginalFile>,
     /// Expected ids of suites that contain a canary. A suite also fails if one of its tests fails.
     pub enclosing_suite_ids: BTreeSet<String>,
 }
@@ -50,7 +50,7 @@ pub(crate) struct ReportCanary {
 
 /// A test file without mistakes.
 #[derive(Debug)]
-struct OriginalFile {
+pub(super) struct OriginalFile {
     text: String,
     mode: u32,
 }
