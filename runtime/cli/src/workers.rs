@@ -19,17 +19,20 @@ pub fn user_error(error: EngineError) -> UserError {
     UserError { message: error.message, hint: error.hint }
 }
 
-/// Returns an error if an engine's workers are already running the run's trials.
-pub fn reject_engine_run(run: &Path) -> Result<(), CommandError> {
+/// Returns an error if the run was submitted to an engine, even if no worker is left: this machine
+/// may be a login node, which must not run trials by accident. `overrides` are the settings that the
+/// user wants to change.
+pub fn reject_engine_run(run: &Path, overrides: &[String]) -> Result<(), UserError> {
     let submissions = Submissions::read(run).map_err(user_error)?;
-    let Some(last) = submissions.active_submissions().last() else { return Ok(()) };
-    let what = format!("{}: {} is running the trials of this run", run.display(), last.engine);
+    let Some(last) = submissions.submissions.last() else { return Ok(()) };
+    let what = format!("{}: this run was submitted to {}", run.display(), last.engine);
+    let sets: String = overrides.iter().map(|set| format!(" --set '{set}'")).collect();
     let hint = format!(
-        "`{}` adds workers; `proctor resume {} --here` runs the remaining trials on this machine",
+        "`{}{sets}` continues the run there; `proctor resume {}{sets} --here` continues it on this machine",
         submit_command(run, &last.engine),
         run.display()
     );
-    Err(UserError::new(what).hint(hint).into())
+    Err(UserError::new(what).hint(hint))
 }
 
 /// Returns an error if workers of another Proctor version are working on the run.
@@ -140,12 +143,31 @@ mod tests {
         assert!(check_memory(600, &[sandbox(SandboxKind::Docker, 2048)]).is_ok());
     }
 
+    const SUBMITTED: &str = r#"[{"engine": "slurm", "job": "1", "workers": 2, "proctor": "0.1.0", "submitted": 1, "command": []}]"#;
+    const CANCELLED: &str = r#"[{"engine": "slurm", "job": "1", "workers": 2, "proctor": "0.1.0", "submitted": 1, "command": [], "cancelled": 2}]"#;
+
     #[test]
     fn continue_command_names_the_engine_of_a_submitted_run() {
         let run = tempfile::tempdir().unwrap();
         assert!(continue_command(run.path()).starts_with("proctor resume "));
-        let submitted = r#"[{"engine": "slurm", "job": "1", "workers": 2, "proctor": "0.1.0", "submitted": 1, "command": []}]"#;
-        std::fs::write(run.path().join("engine.json"), submitted).unwrap();
+        std::fs::write(run.path().join("engine.json"), SUBMITTED).unwrap();
         assert!(continue_command(run.path()).ends_with("--engine slurm --workers N"));
+    }
+
+    #[test]
+    fn reject_engine_run_names_both_commands_with_the_settings() {
+        let run = tempfile::tempdir().unwrap();
+        let overrides = ["budget.run.cost_usd=10".to_owned()];
+        assert!(reject_engine_run(run.path(), &overrides).is_ok());
+        for submissions in [SUBMITTED, CANCELLED] {
+            std::fs::write(run.path().join("engine.json"), submissions).unwrap();
+            let hint = reject_engine_run(run.path(), &overrides).unwrap_err().hint.unwrap();
+            for command in [
+                "--engine slurm --workers N --set 'budget.run.cost_usd=10'`",
+                "--set 'budget.run.cost_usd=10' --here`",
+            ] {
+                assert!(hint.contains(command), "{command} is missing in {hint}");
+            }
+        }
     }
 }

@@ -41,7 +41,7 @@ pub async fn resume(
     };
     let mut reopened = ReopenedRun::open(path, continuation, &assemble::print_message)?;
     if regrade_policy == RegradePolicy::ReuseVerdict && !options.runs_locally {
-        workers::reject_engine_run(path)?;
+        workers::reject_engine_run(path, overrides)?;
     }
     // Regrading runs no agent, so no trial runs again.
     let gone = match regrade_policy {
