@@ -110,6 +110,34 @@ fn check_memory(limit_mb: u64, sandbox_specs: &[SandboxSpec]) -> Result<(), User
     Err(UserError::new(what).hint(hint))
 }
 
+/// Network file systems, by `statfs` number.
+const NETWORK_FILE_SYSTEMS: [(u64, &str); 8] = [
+    (0x6969, "NFS"),
+    (0x0BD0_0BD0, "Lustre"),
+    (0x1983_0326, "BeeGFS"),
+    (0x4750_4653, "GPFS"),
+    (0x00C3_6400, "Ceph"),
+    (0xAAD7_AAEA, "PanFS"),
+    (0xFF53_4D42, "CIFS"),
+    (0xFE53_4D42, "SMB"),
+];
+
+fn network_file_system(number: u64) -> Option<&'static str> {
+    let found = NETWORK_FILE_SYSTEMS.iter().find(|(known, _)| *known == number);
+    found.map(|(_, name)| *name)
+}
+
+/// Returns a warning if the cache is on a network file system. On most clusters, the default cache
+/// is, because it is in the home directory.
+pub fn network_cache_warning(cache: &Path) -> Option<String> {
+    let found = rustix::fs::statfs(cache).ok()?;
+    let name = network_file_system(found.f_type as u64)?;
+    Some(format!(
+        "warning: the cache {} is on a network file system ({name}), where sandboxes may not open; set PROCTOR_CACHE to a folder on the node's own disk, such as /tmp/$USER/proctor",
+        cache.display()
+    ))
+}
+
 /// Returns the command that adds workers to a run.
 pub fn submit_command(run: &Path, engine: &str) -> String {
     format!("proctor submit {} --engine {engine} --workers N", run.display())
@@ -141,6 +169,17 @@ mod tests {
         );
         assert!(error.hint.unwrap().contains("mem=2304M"));
         assert!(check_memory(600, &[sandbox(SandboxKind::Docker, 2048)]).is_ok());
+    }
+
+    #[test]
+    fn network_file_systems_are_recognized_by_number() {
+        for (number, name) in
+            [(0x6969, Some("NFS")), (0x0BD0_0BD0, Some("Lustre")), (0xEF53, None), (0, None)]
+        {
+            assert_eq!(network_file_system(number), name, "{number:x}");
+        }
+        let missing = Path::new("/proc/no-such-folder");
+        assert_eq!(network_cache_warning(missing), None);
     }
 
     const SUBMITTED: &str = r#"[{"engine": "slurm", "job": "1", "workers": 2, "proctor": "0.1.0", "submitted": 1, "command": []}]"#;

@@ -104,6 +104,9 @@ async fn continue_run(
     let plan = Plan { deadline, ..plan };
     let flakes = FlakyTests::from_record(&record, &assemble::print_message);
     let backends = assemble::start_backends(&record.arms, &cache, &record.config.cache).await?;
+    if let Some(warning) = workers::network_cache_warning(&cache).filter(|_| run.is_shared()) {
+        tell!("{warning}");
+    }
     execute_and_report(PreparedRun {
         run,
         plan,
