@@ -43,8 +43,9 @@ wait "$worker"
 code=$?
 worker=
 
-# A killed worker leaves no message. Status 130 is the worker's own: it was asked to stop.
-if [ "$code" -gt 128 ] && [ "$code" != 130 ]; then
+# A killed worker leaves no message. A worker that was asked to stop exits with status 130, or with 143 if it had only
+# just started.
+if [ "$code" -gt 128 ] && [ "$code" != 130 ] && [ "$code" != 143 ]; then
   echo "error: node $node: the worker was ended by SIG$(kill -l "$code")" >&2
   echo " hint: if the job ran out of memory, submit with a larger --engine-set mem=...; other workers continue its trials" >&2
 fi
