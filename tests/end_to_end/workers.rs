@@ -460,7 +460,9 @@ fn submit_tests_the_models_before_it_queues_workers() {
     let config = cluster.write_config("attempts = 10\njobs = 1\n");
     let (config, out) = (config.to_str().unwrap(), cluster.out.to_str().unwrap());
     let refused = stderr_text(&cluster.submit(config, &["--out", out], 2));
-    for part in ["preflight: `fake`", "no workers were queued", "--no-preflight", "the plan is kept in"] {
+    for part in
+        ["preflight: `fake`", "no workers were queued", "--no-preflight", "the plan is kept in"]
+    {
         assert!(refused.contains(part), "{part} is missing in {refused}");
     }
     assert_eq!((cluster.fake.requests().len(), cluster.submission_count()), (1, 0));
