@@ -312,6 +312,10 @@ fn cancelled_run_is_resumed_by_another_submission() {
         let is_gone = || !Path::new(&format!("/proc/{pid}")).exists();
         wait_for("the worker's end", || is_gone().then_some(()));
     }
+    let logs = engine_logs(&out);
+    assert!(!logs.contains("Ctrl-C"), "a job has no terminal: {logs}");
+    // This machine may be a login node, so it runs no trial without `--here`.
+    cluster.stage.run(["resume", path], 2);
     let again = submit(&cluster, &slurm, path, &["--workers", "2", "--limit", "1"], 2);
     assert!(output_text(&again).contains("--limit"), "{}", output_text(&again));
     submit(&cluster, &slurm, path, &["--workers", "2"], 0);
@@ -321,4 +325,34 @@ fn cancelled_run_is_resumed_by_another_submission() {
     assert!(output_text(&watched).contains("slurm job"), "{}", output_text(&watched));
     wait_for("the workers' end", || worker_pids(&out).is_empty().then_some(()));
     cluster.assert_complete(6);
+    let finished = submit(&cluster, &slurm, path, &["--workers", "2"], 0);
+    assert!(output_text(&finished).contains("nothing to do"), "{}", output_text(&finished));
+}
+
+/// If a worker is killed, `watch` shows the signal, because the worker itself leaves no message.
+#[test]
+fn watch_shows_the_signal_that_ended_a_worker() {
+    let test = "watch_shows_the_signal_that_ended_a_worker";
+    let Some(slurm) = SlurmCluster::start(test, 27_897) else { return };
+    let cluster = Cluster::new(&STEADY_SCRIPT.replace("1.0", "60.0"));
+    let config = cluster.write_config("attempts = 1\njobs = 1\n");
+    let out = cluster.out.clone();
+    let (config, path) = (config.to_str().unwrap(), out.to_str().unwrap());
+    submit(&cluster, &slurm, config, &["--out", path, "--workers", "1"], 0);
+    let job = first_job_id(&out);
+    wait_for("a journal", || (!cluster.journals().is_empty()).then_some(()));
+    for pid in worker_pids(&out).values() {
+        kill(&pid.to_string());
+    }
+    wait_for("the job's end", || slurm.squeue(&job, "%T").contains("FAILED").then_some(()));
+    let log = cluster.stage.path("watched");
+    let mut watch = cluster.stage.proctor(["watch", path]);
+    watch.env("SLURM_CONF", slurm.config_path()).stderr(fs::File::create(&log).unwrap());
+    let mut watch = watch.spawn().unwrap();
+    wait_for("the signal", || {
+        let text = fs::read_to_string(&log).unwrap();
+        text.contains("the worker was ended by SIGKILL").then_some(())
+    });
+    watch.kill().unwrap();
+    watch.wait().unwrap();
 }

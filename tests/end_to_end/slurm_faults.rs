@@ -127,7 +127,7 @@ fn each_trial_counts_once_despite_cluster_failures() {
     sleep(STOP_DURATION);
     send_signal(pids[&first[0]], "-CONT");
 
-    submit(&cluster, &slurm, path, &["--workers", "2"]);
+    submit(&cluster, &slurm, path, &["--workers", "2", "--no-preflight"]);
     wait_for("all verdicts", || (verdict_count(&out) == TRIALS).then_some(()));
     wait_for("the workers' end", || worker_pids(&out).is_empty().then_some(()));
     let mut cancel = cluster.stage.proctor(["cancel", path]);

@@ -5,7 +5,7 @@ use std::{
     fs,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Command, Output, Stdio},
     thread::sleep,
     time::{Duration, Instant},
 };
@@ -73,16 +73,45 @@ impl Cluster {
     /// Plans a run for workers with a scheduler that prints a job id and does nothing else. No
     /// trial starts, and no model is called.
     fn submit_to_fake_slurm(&self, config: &Path) {
+        let (config, out) = (config.to_str().unwrap(), self.out.to_str().unwrap());
+        self.submit(config, &["--out", out, "--no-preflight"], 0);
+        assert!(self.fake.requests().is_empty());
+    }
+
+    /// Submits one worker to the scheduler of [`Cluster::submit_to_fake_slurm`]. Expects this exit
+    /// status.
+    fn submit(&self, submission: &str, extra_args: &[&str], status: i32) -> Output {
         let folder = self.stage.path("bin");
-        fs::create_dir(&folder).unwrap();
+        fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("sbatch"), "#!/bin/sh\necho 1\n").unwrap();
         fs::set_permissions(folder.join("sbatch"), fs::Permissions::from_mode(0o755)).unwrap();
         let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
-        let (config, out) = (config.to_str().unwrap(), self.out.to_str().unwrap());
-        let args = ["submit", config, "--out", out, "--engine", "slurm", "--workers", "1"];
-        let output = self.stage.proctor(args).env("PATH", path).output().unwrap();
-        assert_eq!(output.status.code(), Some(0), "{}", stderr_text(&output));
-        assert!(self.fake.requests().is_empty());
+        let args = ["submit", submission, "--engine", "slurm", "--workers", "1"];
+        let mut command = self.stage.proctor(args);
+        let output = command.args(extra_args).env("PATH", path).output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{}", stderr_text(&output));
+        output
+    }
+
+    /// Returns the number of submissions of the run.
+    fn submission_count(&self) -> usize {
+        let Ok(bytes) = fs::read(self.out.join("engine.json")) else { return 0 };
+        let submissions: Value = serde_json::from_slice(&bytes).unwrap();
+        submissions.as_array().unwrap().len()
+    }
+
+    /// Runs `watch` until its output contains `expected`. Returns the line.
+    fn watch_until(&self, expected: &str) -> String {
+        let log = self.stage.path("watched");
+        let mut watch = self.stage.proctor(["watch", self.out.to_str().unwrap()]);
+        let mut watch = watch.stderr(fs::File::create(&log).unwrap()).spawn().unwrap();
+        let line = wait_for(expected, || {
+            let text = fs::read_to_string(&log).unwrap();
+            text.lines().find(|line| line.contains(expected)).map(str::to_owned)
+        });
+        watch.kill().unwrap();
+        watch.wait().unwrap();
+        line
     }
 
     /// Makes the workers of the run look like processes on another machine, so that only their
@@ -257,15 +286,7 @@ fn watch_names_the_straggler_and_its_deadline() {
     worker.kill().unwrap();
     worker.wait().unwrap();
     backdate_journal(&cluster.journals().remove(0));
-    let log = cluster.stage.path("watched");
-    let mut watch = cluster.stage.proctor(["watch", cluster.out.to_str().unwrap()]);
-    let mut watch = watch.stderr(fs::File::create(&log).unwrap()).spawn().unwrap();
-    let line = wait_for("the straggler", || {
-        let text = fs::read_to_string(&log).unwrap();
-        text.lines().find(|line| line.contains("longest: ")).map(str::to_owned)
-    });
-    watch.kill().unwrap();
-    watch.wait().unwrap();
+    let line = cluster.watch_until("longest: ");
     // The trial has 900 s for the agent, 300 s for the tests and 120 s for the rest, of which ten
     // minutes have passed. The result may be off by a second.
     let is_one_of = |shown: [&str; 2]| shown.iter().any(|one| line.contains(one));
@@ -371,9 +392,84 @@ fn eight_workers_share_a_cost_limit_and_a_request_rate() {
 
 /// Returns standard error without line breaks, because their positions depend on the lengths of
 /// paths.
-fn stderr_text(output: &std::process::Output) -> String {
+fn stderr_text(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A limit of the run ends its trials. The log of the worker names a command that raises the limit,
+/// and this command works.
+#[test]
+fn submit_raises_the_limit_of_a_submitted_run() {
+    let cluster = Cluster::new(PRICED_SCRIPT);
+    let lines = "attempts = 3\njobs = 1\n[budget]\nsteps = 3\n[budget.run]\ncost_usd = 0.09\n";
+    cluster.submit_to_fake_slurm(&cluster.write_config_with_model(lines, PRICE_LINES));
+    let out = cluster.out.to_str().unwrap();
+    assert_eq!(cluster.start_worker("60").wait().unwrap().code(), Some(3), "{}", cluster.log());
+    let log = cluster.log();
+    let command =
+        format!("`proctor submit {out} --engine slurm --workers N --set budget.run.cost_usd=...`");
+    for part in [
+        command.as_str(),
+        "error: some trials have no verdict: asks: 1 stopped by the run's limit, 1 not ended",
+        "hint: raise the limit with",
+    ] {
+        assert!(log.contains(part), "{part} is missing in {log}");
+    }
+
+    // The second trial has ended, but has no verdict. The cost includes it.
+    let paid = cluster.stage.report(&cluster.out)["arms"][0]["paid"]["cost_usd"].clone();
+    let paid = format!("${:.2}, ", paid.as_f64().unwrap());
+    let line = cluster.watch_until("1/3 done");
+    assert!(line.contains("1 stopped by the run's cost limit"), "{line}");
+    assert!(line.contains(&paid) && !line.contains("running"), "{paid}: {line}");
+
+    let raise = ["--set", "budget.run.cost_usd=1"];
+    let refused = cluster.stage.run([&["resume", out][..], &raise].concat(), 2);
+    let refused = stderr_text(&refused);
+    assert!(refused.contains("--set 'budget.run.cost_usd=1' --here"), "{refused}");
+    let refused = cluster.submit(out, &["--set", "budget.steps=9"], 2);
+    assert!(stderr_text(&refused).contains("is part of the plan"), "{}", stderr_text(&refused));
+    let read_plan = || fs::read(cluster.out.join("run.json")).unwrap();
+    let before = read_plan();
+    cluster.submit(out, &[&raise[..], &["--dry-run"]].concat(), 0);
+    assert_eq!((cluster.submission_count(), read_plan()), (1, before));
+    cluster.submit(out, &raise, 0);
+    assert_eq!(cluster.submission_count(), 2);
+    assert_eq!(cluster.start_worker("60").wait().unwrap().code(), Some(0), "{}", cluster.log());
+    assert_eq!(cluster.fake.requests().len(), 9, "no response was requested twice");
+    let remarks = cluster.stage.report(&cluster.out)["remarks"].to_string();
+    assert!(remarks.contains("Changed budget.run.cost_usd from 0.09 to 1.0."), "{remarks}");
+
+    // Nothing is left to do.
+    let finished = cluster.submit(out, &[], 0);
+    assert!(String::from_utf8_lossy(&finished.stdout).contains("nothing to do"));
+    assert_eq!(cluster.submission_count(), 2);
+    let watched = cluster.stage.run(["watch", out], 0);
+    assert!(stderr_text(&watched).contains("$0.18, "), "{}", stderr_text(&watched));
+}
+
+/// If the endpoint rejects the key, every worker would fail. So no worker is queued.
+#[test]
+fn submit_tests_the_models_before_it_queues_workers() {
+    let cluster = Cluster::new(
+        "[[rule]]\nwhen = \"check of the connection\"\n\
+         answer = { fault = [{ kind = \"status\", status = 401, times = 0 }] }\n\
+         [default]\ntool_calls = [{ name = \"submit\", arguments = {} }]\n",
+    );
+    let config = cluster.write_config("attempts = 10\njobs = 1\n");
+    let (config, out) = (config.to_str().unwrap(), cluster.out.to_str().unwrap());
+    let refused = stderr_text(&cluster.submit(config, &["--out", out], 2));
+    for part in
+        ["preflight: `fake`", "no workers were queued", "--no-preflight", "the plan is kept in"]
+    {
+        assert!(refused.contains(part), "{part} is missing in {refused}");
+    }
+    assert_eq!((cluster.fake.requests().len(), cluster.submission_count()), (1, 0));
+    cluster.submit(out, &[], 2);
+    assert_eq!((cluster.fake.requests().len(), cluster.submission_count()), (2, 0));
+    cluster.submit(out, &["--no-preflight"], 0);
+    assert_eq!((cluster.fake.requests().len(), cluster.submission_count()), (2, 1));
 }
 
 #[test]

@@ -19,17 +19,20 @@ pub fn user_error(error: EngineError) -> UserError {
     UserError { message: error.message, hint: error.hint }
 }
 
-/// Returns an error if an engine's workers are already running the run's trials.
-pub fn reject_engine_run(run: &Path) -> Result<(), CommandError> {
+/// Returns an error if the run was submitted to an engine, even if no worker is left: this machine
+/// may be a login node, which must not run trials by accident. `overrides` are the settings that the
+/// user wants to change.
+pub fn reject_engine_run(run: &Path, overrides: &[String]) -> Result<(), UserError> {
     let submissions = Submissions::read(run).map_err(user_error)?;
-    let Some(last) = submissions.active_submissions().last() else { return Ok(()) };
-    let what = format!("{}: {} is running the trials of this run", run.display(), last.engine);
+    let Some(last) = submissions.submissions.last() else { return Ok(()) };
+    let what = format!("{}: this run was submitted to {}", run.display(), last.engine);
+    let sets: String = overrides.iter().map(|set| format!(" --set '{set}'")).collect();
     let hint = format!(
-        "`{}` adds workers; `proctor resume {} --here` runs the remaining trials on this machine",
+        "`{}{sets}` continues the run there; `proctor resume {}{sets} --here` continues it on this machine",
         submit_command(run, &last.engine),
         run.display()
     );
-    Err(UserError::new(what).hint(hint).into())
+    Err(UserError::new(what).hint(hint))
 }
 
 /// Returns an error if workers of another Proctor version are working on the run.
@@ -107,6 +110,34 @@ fn check_memory(limit_mb: u64, sandbox_specs: &[SandboxSpec]) -> Result<(), User
     Err(UserError::new(what).hint(hint))
 }
 
+/// Network file systems, by `statfs` number.
+const NETWORK_FILE_SYSTEMS: [(u64, &str); 8] = [
+    (0x6969, "NFS"),
+    (0x0BD0_0BD0, "Lustre"),
+    (0x1983_0326, "BeeGFS"),
+    (0x4750_4653, "GPFS"),
+    (0x00C3_6400, "Ceph"),
+    (0xAAD7_AAEA, "PanFS"),
+    (0xFF53_4D42, "CIFS"),
+    (0xFE53_4D42, "SMB"),
+];
+
+fn network_file_system(number: u64) -> Option<&'static str> {
+    let found = NETWORK_FILE_SYSTEMS.iter().find(|(known, _)| *known == number);
+    found.map(|(_, name)| *name)
+}
+
+/// Returns a warning if the cache is on a network file system. On most clusters, the default cache
+/// is, because it is in the home directory.
+pub fn network_cache_warning(cache: &Path) -> Option<String> {
+    let found = rustix::fs::statfs(cache).ok()?;
+    let name = network_file_system(found.f_type as u64)?;
+    Some(format!(
+        "warning: the cache {} is on a network file system ({name}), where sandboxes may not open; set PROCTOR_CACHE to a folder on the node's own disk, such as /tmp/$USER/proctor",
+        cache.display()
+    ))
+}
+
 /// Returns the command that adds workers to a run.
 pub fn submit_command(run: &Path, engine: &str) -> String {
     format!("proctor submit {} --engine {engine} --workers N", run.display())
@@ -141,11 +172,41 @@ mod tests {
     }
 
     #[test]
+    fn network_file_systems_are_recognized_by_number() {
+        for (number, name) in
+            [(0x6969, Some("NFS")), (0x0BD0_0BD0, Some("Lustre")), (0xEF53, None), (0, None)]
+        {
+            assert_eq!(network_file_system(number), name, "{number:x}");
+        }
+        let missing = Path::new("/proc/no-such-folder");
+        assert_eq!(network_cache_warning(missing), None);
+    }
+
+    const SUBMITTED: &str = r#"[{"engine": "slurm", "job": "1", "workers": 2, "proctor": "0.1.0", "submitted": 1, "command": []}]"#;
+    const CANCELLED: &str = r#"[{"engine": "slurm", "job": "1", "workers": 2, "proctor": "0.1.0", "submitted": 1, "command": [], "cancelled": 2}]"#;
+
+    #[test]
     fn continue_command_names_the_engine_of_a_submitted_run() {
         let run = tempfile::tempdir().unwrap();
         assert!(continue_command(run.path()).starts_with("proctor resume "));
-        let submitted = r#"[{"engine": "slurm", "job": "1", "workers": 2, "proctor": "0.1.0", "submitted": 1, "command": []}]"#;
-        std::fs::write(run.path().join("engine.json"), submitted).unwrap();
+        std::fs::write(run.path().join("engine.json"), SUBMITTED).unwrap();
         assert!(continue_command(run.path()).ends_with("--engine slurm --workers N"));
+    }
+
+    #[test]
+    fn reject_engine_run_names_both_commands_with_the_settings() {
+        let run = tempfile::tempdir().unwrap();
+        let overrides = ["budget.run.cost_usd=10".to_owned()];
+        assert!(reject_engine_run(run.path(), &overrides).is_ok());
+        for submissions in [SUBMITTED, CANCELLED] {
+            std::fs::write(run.path().join("engine.json"), submissions).unwrap();
+            let hint = reject_engine_run(run.path(), &overrides).unwrap_err().hint.unwrap();
+            for command in [
+                "--engine slurm --workers N --set 'budget.run.cost_usd=10'`",
+                "--set 'budget.run.cost_usd=10' --here`",
+            ] {
+                assert!(hint.contains(command), "{command} is missing in {hint}");
+            }
+        }
     }
 }

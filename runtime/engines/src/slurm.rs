@@ -182,17 +182,20 @@ fn sbatch_arguments(request: &SubmitRequest) -> Result<Vec<String>, EngineError>
         .checked_sub(1)
         .ok_or_else(|| EngineError::new("--workers 0: nothing to submit").hint("use at least 1"))?;
     let name = request.run_dir.file_name().unwrap_or_default().to_string_lossy();
-    let log = log_dir(&request.run_dir).join("%A_%a.log");
+    // In a file name, `sbatch` replaces patterns such as `%A`. Only the ones below are intended.
+    let folder = log_dir(&request.run_dir).display().to_string().replace('%', "%%");
     // Jobs start in the directory from which they are submitted, because a plan may contain paths
     // relative to that directory.
     let mut all = vec![
         "--parsable".to_owned(),
         format!("--array=0-{last}"),
         "--requeue".to_owned(),
+        // The keys of the endpoints are in the environment. Some sites set SBATCH_EXPORT=NONE.
+        "--export=ALL".to_owned(),
         "--open-mode=append".to_owned(),
         format!("--signal=B:USR1@{}", cluster_settings()?.drain_seconds),
         format!("--job-name=proctor-{name}"),
-        format!("--output={}", log.display()),
+        format!("--output={folder}/%A_%a.log"),
     ];
     for (key, option) in SBATCH_OPTIONS {
         if let Some(value) = request.settings.get(key) {
@@ -275,7 +278,12 @@ pub(crate) fn parse_node_states(output: &str) -> BTreeMap<String, String> {
 
 /// Converts an error of `sbatch`. Adds a hint if the message is known.
 fn rejection_error(stderr: &str) -> EngineError {
-    const REJECTION_HINTS: [(&str, &str); 7] = [
+    const REJECTION_HINTS: [(&str, &str); 8] = [
+        // This message also contains the word "account".
+        (
+            "accounting/qos policy",
+            "your account's limits don't allow this: use fewer --workers, or a smaller time, cpus or mem",
+        ),
         ("partition", "`sinfo -s` lists the partitions"),
         ("account", "`sacctmgr show associations user=$USER` lists your accounts"),
         ("qos", "`sacctmgr show qos` lists the qualities of service"),
@@ -330,6 +338,7 @@ mod tests {
         for option in [
             "--array=0-3",
             "--requeue",
+            "--export=ALL",
             "--signal=B:USR1@120",
             "--partition=bench",
             "--time=1:00:00",
@@ -363,6 +372,20 @@ mod tests {
         assert!(error.message.contains("invalid partition specified: nope"), "{}", error.message);
         assert!(error.hint.unwrap().contains("sinfo"));
         assert!(rejection_error("").message.contains("without a message"));
+        let policy = "sbatch: error: QOSMaxSubmitJobPerUserLimit\n\
+                      sbatch: error: Batch job submission failed: Job violates accounting/QOS policy \
+                      (job submit limit, user's size and/or time limits)\n";
+        let error = rejection_error(policy);
+        assert!(error.message.contains("QOSMaxSubmitJobPerUserLimit"), "{}", error.message);
+        assert!(error.hint.unwrap().contains("fewer --workers"));
+    }
+
+    #[test]
+    fn percent_signs_in_the_run_directory_are_escaped() {
+        let request = SubmitRequest { run_dir: "/shared/50%A".into(), ..submit_request(&[]) };
+        let all = sbatch_arguments(&request).unwrap();
+        let output = "--output=/shared/50%%A/engine/%A_%a.log".to_owned();
+        assert!(all.contains(&output), "{all:?}");
     }
 
     #[test]

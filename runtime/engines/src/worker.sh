@@ -21,6 +21,12 @@ export PROCTOR_JOB=${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}_${SLURM_ARRAY_TASK_ID:-0
 export PROCTOR_JOB_RESTARTS=${SLURM_RESTART_COUNT:-0} PROCTOR_NODE=$node
 # Don't use $SLURM_JOB_ID here: for one task of an array, it is the id of the whole array.
 left=$(timeout 30 squeue -h -j "$PROCTOR_JOB" -o %L 2>/dev/null)
+# The controller may be down. Newer versions of Slurm also put the end of the job into the environment.
+if [ -z "$left" ] && [ -n "$SLURM_JOB_END_TIME" ]; then
+  seconds=$((SLURM_JOB_END_TIME - $(date +%s)))
+  [ "$seconds" -gt 0 ] || seconds=0
+  left=$((seconds / 60)):$((seconds % 60))
+fi
 
 # Slurm sends USR1 before the time limit, and TERM when it ends the job.
 worker=
@@ -36,6 +42,13 @@ while kill -0 "$worker" 2>/dev/null; do wait "$worker"; done
 wait "$worker"
 code=$?
 worker=
+
+# A killed worker leaves no message. A worker that was asked to stop exits with status 130, or with 143 if it had only
+# just started.
+if [ "$code" -gt 128 ] && [ "$code" != 130 ] && [ "$code" != 143 ]; then
+  echo "error: node $node: the worker was ended by SIG$(kill -l "$code")" >&2
+  echo " hint: if the job ran out of memory, submit with a larger --engine-set mem=...; other workers continue its trials" >&2
+fi
 
 # Status 75: the worker was asked to stop, and some trials are unfinished.
 if [ "$code" = 75 ]; then

@@ -15,7 +15,7 @@ use proctor_types::{
 };
 use serde_json::{Map, Value};
 
-use crate::{Continuation, PlanError, ReopenedRun, rules};
+use crate::{Continuation, PlanError, ReopenedRun, limit_changes::describe_limit_changes, rules};
 
 /// A run to extend, with its new plan and the size of the old plan.
 pub struct Extension {
@@ -24,6 +24,8 @@ pub struct Extension {
     old_arm_count: usize,
     old_task_count: usize,
     old_attempts: u32,
+    /// See [`describe_limit_changes`].
+    limit_changes: Vec<String>,
 }
 
 /// Opens the run and applies the configuration to its plan.
@@ -66,7 +68,8 @@ fn merge_configuration(
     say: ProgressSink<'_>,
 ) -> Result<Extension, PlanError> {
     let out = run.path();
-    let (arms, tasks, attempts) = (record.arms.len(), record.tasks.len(), record.attempts);
+    let (tasks, attempts) = (record.tasks.len(), record.attempts);
+    let old_arms = record.arms.clone();
     let grading = &run_config.file.grading;
     let same_certificate = grading.certificate == record.config.grading.certificate;
     if grading.flaky != record.flaky || !same_certificate {
@@ -81,8 +84,9 @@ fn merge_configuration(
     record.jobs = run_config.file.jobs;
     Ok(Extension {
         run,
+        old_arm_count: old_arms.len(),
+        limit_changes: describe_limit_changes(&old_arms, &record.arms),
         record,
-        old_arm_count: arms,
         old_task_count: tasks,
         old_attempts: attempts,
     })
@@ -122,14 +126,16 @@ impl Extension {
         Ok(missing)
     }
 
-    /// Summarizes the additions in one line.
+    /// Summarizes the additions, and the shared limits that change, in one line.
     pub fn summary(&self) -> String {
         let added = [
             count_with_noun(self.record.arms.len() - self.old_arm_count, "arm"),
             count_with_noun(self.record.tasks.len() - self.old_task_count, "task"),
             count_with_noun(self.record.attempts - self.old_attempts, "attempt"),
         ];
-        format!("added: {}", added.join(", "))
+        let mut parts = vec![format!("added: {}", added.join(", "))];
+        parts.extend(self.limit_changes.iter().cloned());
+        parts.join("; ")
     }
 
     /// Writes the extended plan.

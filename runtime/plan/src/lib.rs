@@ -12,6 +12,7 @@ mod error;
 pub mod estimates;
 pub mod extend;
 mod host;
+mod limit_changes;
 pub mod machine_limits;
 mod models;
 pub mod open_files;

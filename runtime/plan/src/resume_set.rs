@@ -9,8 +9,12 @@ use proctor_types::{
     ModelSpec, RunChange, RunRecord, SCRIPT_URL_PREFIX, UserError, format_error_chain,
 };
 
-/// Applies new shared limits to every arm, and new endpoints to the arms that call the model.
+use crate::limit_changes::describe_limit_changes;
+
+/// Applies new shared limits to every arm, and new endpoints to the arms that call the model. The
+/// record lists every change.
 pub fn apply_overrides(record: &mut RunRecord, overrides: &[String]) -> Result<(), UserError> {
+    let before = record.arms.clone();
     for set in overrides {
         let mut alone = toml::Table::new();
         let path = config::set(&mut alone, set)?;
@@ -32,7 +36,15 @@ pub fn apply_overrides(record: &mut RunRecord, overrides: &[String]) -> Result<(
             _ => return Err(factor_error(&format!("--set {}: this key", path.join(".")))),
         }
     }
+    for change in describe_limit_changes(&before, &record.arms) {
+        add_change(record, change);
+    }
     Ok(())
+}
+
+fn add_change(record: &mut RunRecord, change: String) {
+    let proctor = env!("CARGO_PKG_VERSION").into();
+    record.changes.push(RunChange { at: now(), proctor, change });
 }
 
 fn factor_error(subject: &str) -> UserError {
@@ -106,9 +118,7 @@ fn change_endpoint(
     if let Some(model) = record.config.models.get_mut(name) {
         *model = with_key(model, key, model_table).map_err(wrong)?;
     }
-    let proctor = env!("CARGO_PKG_VERSION").into();
-    let change = format!("changed `{key}` of the model `{name}`");
-    record.changes.push(RunChange { at: now(), proctor, change });
+    add_change(record, format!("changed `{key}` of the model `{name}`"));
     Ok(())
 }
 

@@ -39,7 +39,7 @@ pub use now::now;
 pub use parallel_map::parallel_map;
 pub use patch::{CollectedPatch, OmittedPath, PatchPolicy, collect_patch};
 pub use run_dir::{RunDir, TrialVerifier};
-pub use spending::{read_earlier_tries, read_journal_spending, read_trial_spending};
+pub use spending::{TrialSpending, read_earlier_tries, read_journal_spending, read_trial_spending};
 pub use tree::{Tree, TreeDifference};
 pub use trial_dir::{GradingFiles, TrialDir};
 pub use unplanned::UnplannedDir;

@@ -267,7 +267,8 @@ fn format_cost_with_interval(cost: Ratio) -> String {
     let bare = |end: f64| format_dollars(end).trim_start_matches('$').to_owned();
     match (cost.lower, cost.upper) {
         (None, _) => value,
-        (Some(lower), None) => format!("{value}\nover {}", bare(lower)),
+        // The data gives no upper bound.
+        (Some(lower), None) => format!("{value}\n{} - ∞", bare(lower)),
         (Some(lower), Some(upper)) => format!("{value}\n{} - {}", bare(lower), bare(upper)),
     }
 }

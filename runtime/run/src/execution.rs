@@ -237,6 +237,45 @@ impl Execution<'_> {
         })
     }
 
+    /// Sends the preflight's test request to each model, without starting a trial. No back end is
+    /// needed.
+    ///
+    /// # Errors
+    /// Fails if a scaffold or script cannot be read, or if a response cannot be recorded.
+    pub async fn probe_models(self) -> Result<(), RunError> {
+        let Self {
+            run,
+            plan,
+            backends,
+            scaffolds,
+            cache,
+            regrade_policy: grading,
+            flaky_tests: flakes,
+            say,
+            on_preflight: hear,
+            ..
+        } = self;
+        let record = run.read_run()?;
+        let out = run.path().to_owned();
+        let arms: Vec<Arm> = plan.arms.iter().map(|arm| arm.as_ref().clone()).collect();
+        let scripts = ScriptServers::serve(&arms, say).await?;
+        let arms = arms.iter().map(|arm| Arc::new(scripts.with_server_url(arm))).collect();
+        let plan = Plan { arms, ..plan };
+        let (progress, _events) = unbounded_channel();
+        let parts = ContextParts {
+            backends,
+            cache,
+            regrade_policy: grading,
+            flaky_tests: flakes,
+            scaffolds: scaffolds.scaffolds_for_arms(&record.arms)?,
+            endpoints: scripts.rates_with_server_urls(record.config.endpoints.values()),
+            progress,
+        };
+        let context = create_context(run, &record, &plan, parts)?;
+        probe_models(&context, &plan, &out, hear).await?;
+        Ok(())
+    }
+
     /// Opens the run with everything that an agent needs, without starting a trial.
     ///
     /// # Errors

@@ -75,7 +75,8 @@ pub enum Command {
     /// Submit workers for a new or existing run to a scheduler.
     ///
     /// The run directory must be on a file system that all nodes share. `proctor watch` shows the
-    /// run's progress, and `proctor cancel` stops the workers.
+    /// run's progress, and `proctor cancel` stops the workers. For an existing run, `--set` changes
+    /// the same settings as `proctor resume --set`, such as `budget.run.cost_usd=100`.
     #[command(
         override_usage = "proctor submit <CONFIG|RUN> --engine <ENGINE> --workers <N> [OPTIONS]"
     )]

@@ -11,7 +11,7 @@ use std::{
 
 use proctor_engines::UNFINISHED_EXIT_STATUS;
 use proctor_record::{CheckedTrial, RunDir, trial_lookup::planned_trials};
-use proctor_report::{TextOptions, report_text, wrap_long_lines};
+use proctor_report::{Report, TextOptions, report_text, wrap_long_lines};
 use proctor_run::{Execution, KnownTrial, Plan, read_known_trials};
 use proctor_sandbox_api::Backend;
 use proctor_types::{Fault, SandboxKind, TrialId, count_with_noun};
@@ -124,7 +124,7 @@ pub async fn execute_and_report(prepared_run: PreparedRun<'_>) -> Result<ExitCod
         regrade_policy: grading,
         flaky_tests: flakes,
     } = prepared_run;
-    let out = run.path().to_owned();
+    let (out, is_worker) = (run.path().to_owned(), run.is_shared());
     let catalog = assemble::scaffold_catalog()?;
     let execution = Execution {
         run,
@@ -170,11 +170,34 @@ pub async fn execute_and_report(prepared_run: PreparedRun<'_>) -> Result<ExitCod
     for trial in &kept {
         tell!("not graded again: {trial}; the earlier verdict is kept");
     }
+    if let Some(reasons) = report.missing_verdict_reasons().filter(|_| is_worker) {
+        // `proctor watch` shows a failed job's last error.
+        let hint = missing_verdict_hint(&report, &out);
+        tell!("error: some trials have no verdict: {reasons}\n hint: {hint}");
+    }
     Ok(if complete && kept.is_empty() {
         ExitCode::SUCCESS
     } else {
         ExitCode::from(INCOMPLETE_STATUS)
     })
+}
+
+/// Returns how to continue a run in which trials have no verdict.
+fn missing_verdict_hint(report: &Report, out: &Path) -> String {
+    let command = continue_command(out);
+    let mut outcomes = report.tasks.iter().filter_map(|trial| trial.outcome.as_deref());
+    match outcomes.find_map(shared_limit_key) {
+        Some(key) => format!("raise the limit with `{command} --set {key}=...`"),
+        None => format!("`{command}` retries these trials"),
+    }
+}
+
+/// Returns the key of the shared limit that caused an outcome: `budget.run.cost_usd` for
+/// `budget_run_cost`. `None` if no shared limit did.
+fn shared_limit_key(outcome: &str) -> Option<String> {
+    let (scope, kind) = outcome.strip_prefix("budget_")?.split_once('_')?;
+    let key = if kind == "cost" { "cost_usd" } else { kind };
+    matches!(scope, "run" | "arm").then(|| format!("budget.{scope}.{key}"))
 }
 
 /// Restores verdicts that were withdrawn for regrading but could not be replaced, so that no
@@ -201,7 +224,9 @@ pub async fn execute_plan(
     tell!("run directory: {}", out.display());
     let jobs = execution.jobs;
     let mut running = execution.start().await?;
-    let board = board_for_trials(running.known_trials()).with_jobs(jobs);
+    let board = board_for_trials(running.known_trials())
+        .with_jobs(jobs)
+        .with_continue_command(continue_command(&out));
     let watcher =
         running.take_progress().map(|told| tokio::spawn(progress::show_progress(told, board)));
     let continues = || {
@@ -228,7 +253,14 @@ pub async fn execute_plan(
                 return Ok(PlanOutcome::WoundDown);
             }
             if !done {
-                tell!("\ninterrupted: closing the sandboxes; press Ctrl-C again to leave them open until the next run");
+                let advice = match how {
+                    InterruptKind::CtrlC => {
+                        "; press Ctrl-C again to leave them open until the next run"
+                    }
+                    // A process without a terminal, such as a worker, can't receive Ctrl-C.
+                    InterruptKind::Terminate | InterruptKind::Drain => "",
+                };
+                tell!("\ninterrupted: closing the sandboxes{advice}");
                 handle.stop();
                 tokio::select! {
                     _ = running.wait() => {}
@@ -301,6 +333,19 @@ mod tests {
     use proctor_types::FaultLayer;
 
     use super::*;
+
+    #[test]
+    fn shared_limit_key_is_the_key_of_the_configuration() {
+        for (outcome, key) in [
+            ("budget_run_cost", Some("budget.run.cost_usd")),
+            ("budget_arm_input_tokens", Some("budget.arm.input_tokens")),
+            ("budget_input_tokens", None),
+            ("budget_steps", None),
+            ("submitted", None),
+        ] {
+            assert_eq!(shared_limit_key(outcome).as_deref(), key, "{outcome}");
+        }
+    }
 
     #[test]
     fn halt_message_omits_zero_unstarted_trials() {

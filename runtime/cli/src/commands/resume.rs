@@ -41,7 +41,7 @@ pub async fn resume(
     };
     let mut reopened = ReopenedRun::open(path, continuation, &assemble::print_message)?;
     if regrade_policy == RegradePolicy::ReuseVerdict && !options.runs_locally {
-        workers::reject_engine_run(path)?;
+        workers::reject_engine_run(path, overrides)?;
     }
     // Regrading runs no agent, so no trial runs again.
     let gone = match regrade_policy {
@@ -104,6 +104,9 @@ async fn continue_run(
     let plan = Plan { deadline, ..plan };
     let flakes = FlakyTests::from_record(&record, &assemble::print_message);
     let backends = assemble::start_backends(&record.arms, &cache, &record.config.cache).await?;
+    if let Some(warning) = workers::network_cache_warning(&cache).filter(|_| run.is_shared()) {
+        tell!("{warning}");
+    }
     execute_and_report(PreparedRun {
         run,
         plan,

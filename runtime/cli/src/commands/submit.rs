@@ -1,16 +1,25 @@
 //! `proctor submit`: asks a scheduler to start workers that run a run's trials.
 
-use std::{path::PathBuf, process::ExitCode, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use proctor_engines::{
     Kubernetes, Submissions, SubmitRequest, cluster_settings, find_engine, parse_slurm_duration,
 };
+use proctor_plan::{Continuation, ReopenedRun, check_models, resume_set};
 use proctor_record::RunDir;
-use proctor_run::max_trial_duration;
+use proctor_run::{Execution, PreflightFinding, RecordedState, max_trial_duration};
 use proctor_types::count_with_noun;
 
 use crate::{
     args::{EngineName, SubmitArgs},
+    assemble::{self, FlakyTests, RegradePolicy},
+    cache_dir,
     commands::{
         resume::plan_from_record,
         run::{PrepareOutcome, default_run_dir, prepare_run},
@@ -25,10 +34,11 @@ pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
     let is_run = args.run.config.join("run.json").exists();
     if let Some(option) = args.first_planning_option().filter(|_| is_run) {
         let what = format!("{option}: {} is already planned", args.run.config.display());
-        let hint = "omit the option, or submit a configuration";
+        let hint = "omit the option, or submit a configuration; --set can raise shared limits";
         return Err(UserError::new(what).hint(hint).into());
     }
-    let dry_run = args.run.dry_run;
+    let (dry_run, no_preflight) = (args.run.dry_run, args.run.no_preflight);
+    let overrides = if is_run { args.run.set.clone() } else { Vec::new() };
     let out = match is_run {
         true => args.run.config.clone(),
         false => args.run.out.clone().unwrap_or_else(|| default_run_dir(&args.run.config)),
@@ -39,6 +49,14 @@ pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
         Ok(SubmitRequest { run_dir: run, program, version, workers, settings: settings.clone() })
     };
     if dry_run && name == EngineName::Kubernetes {
+        if let Some(first) = overrides.first() {
+            let what = format!("--set {first}: printing a manifest doesn't change the run");
+            let hint = format!(
+                "`proctor resume {} --set {first}` changes the run and continues it here",
+                out.display()
+            );
+            return Err(UserError::new(what).hint(hint).into());
+        }
         let manifest =
             Kubernetes.build_manifest(&request(std::path::absolute(&out)?)?).map_err(user_error)?;
         print::print_result(&format!("{}\n", serde_json::to_string_pretty(&manifest)?))?;
@@ -71,6 +89,13 @@ pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
         }
         error
     };
+    if !overrides.is_empty() {
+        apply_overrides(&run, &overrides, dry_run)?;
+    }
+    if is_finished(&run)? {
+        print::print_result("nothing to do: every trial has a verdict\n")?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if let Some(error) = time_limit_error(&run, settings.get("time").map(String::as_str))? {
         return Err(kept(error).into());
     }
@@ -79,6 +104,15 @@ pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
         let waits = "workers would be queued; this dry run submitted none";
         tell!("{}: {workers} {waits}", absolute.display());
         return Ok(ExitCode::SUCCESS);
+    }
+    if is_run {
+        // The workers get this process's environment, so a missing key would end all of them.
+        check_models(&run.read_run()?.arms, &assemble::check_script, &|_, error| error)?;
+    }
+    if !no_preflight && !probe_models(&out).await? {
+        let what = "a model failed its test request, so no workers were queued";
+        let hint = "fix the error above, or skip the test with --no-preflight";
+        return Err(kept(UserError::new(what).hint(hint)).into());
     }
     let request = request(absolute)?;
     let submitted = tokio::task::spawn_blocking(move || engine.submit(&request)).await?;
@@ -94,6 +128,59 @@ pub async fn submit(args: SubmitArgs) -> Result<ExitCode, CommandError> {
     ))?;
     tell!("`proctor watch {}` shows progress; `proctor cancel` stops the workers", out.display());
     Ok(ExitCode::SUCCESS)
+}
+
+/// Changes shared limits and endpoints, with the same checks as `proctor resume --set`. A dry run
+/// checks the settings but doesn't change the run.
+fn apply_overrides(run: &RunDir, overrides: &[String], dry_run: bool) -> Result<(), CommandError> {
+    if dry_run {
+        resume_set::apply_overrides(&mut run.read_run()?, overrides)?;
+        return Ok(());
+    }
+    let say = &assemble::print_message;
+    let mut reopened = ReopenedRun::open(run.path(), Continuation::MissingTrials, say)?;
+    reopened.find_lost_finished_trials(false, say)?;
+    reopened.apply_overrides(overrides)?;
+    Ok(())
+}
+
+/// Whether workers would find nothing to do.
+fn is_finished(run: &RunDir) -> Result<bool, CommandError> {
+    let trials = plan_from_record(&run.read_run()?).trials();
+    Ok(trials.iter().all(|(id, ..)| {
+        RecordedState::from_checked(&run.check_trial(id)) == RecordedState::Finished
+    }))
+}
+
+/// Sends the preflight's test requests. Returns whether all models can be called.
+///
+/// This process sends the requests, because every worker would fail with the same bad key, and each
+/// would first wait in the queue.
+async fn probe_models(run: &Path) -> Result<bool, CommandError> {
+    let run = RunDir::open_read_only(run).map_err(CommandError::from_record_error)?;
+    let record = run.read_run()?;
+    let (cache, catalog) = (cache_dir::default_cache_dir()?, assemble::scaffold_catalog()?);
+    let has_failed = AtomicBool::new(false);
+    let hear = |finding: PreflightFinding| {
+        if matches!(finding, PreflightFinding::ModelFailed { .. }) {
+            has_failed.store(true, Ordering::Relaxed);
+        }
+        assemble::print_preflight(finding);
+    };
+    let execution = Execution {
+        run,
+        plan: plan_from_record(&record),
+        jobs: record.jobs,
+        backends: BTreeMap::new(),
+        scaffolds: &catalog,
+        cache: &cache,
+        regrade_policy: RegradePolicy::ReuseVerdict,
+        flaky_tests: FlakyTests::default(),
+        say: &assemble::print_message,
+        on_preflight: &hear,
+    };
+    execution.probe_models().await?;
+    Ok(!has_failed.load(Ordering::Relaxed))
 }
 
 /// Returns an error if the time limit is too short for any trial to start.

@@ -12,9 +12,9 @@ use std::{
 };
 
 use proctor_engines::{JobReport, Submissions, cluster_settings, failure_messages, find_engine};
-use proctor_record::{RunDir, now};
+use proctor_record::{RunDir, TrialSpending, now, parallel_map};
 use proctor_run::{Plan, PlannedTask, TrialActivity, max_trial_duration};
-use proctor_types::{Arm, Envelope, Event, TrialId, count_with_noun};
+use proctor_types::{Arm, Envelope, Event, Spending, TrialId, count_with_noun};
 use serde_json::json;
 use tokio::{
     sync::watch::{Receiver, channel},
@@ -52,6 +52,7 @@ pub async fn watch(run: &Path) -> Result<ExitCode, CommandError> {
     // Read the plan only once, because it doesn't change.
     let trials = plan.selected_trials();
     let mut seen = HashMap::new();
+    let spent_before = read_finished_spending(&run, &trials, &board);
     let overhead = cluster_settings().map_err(user_error)?.overhead_seconds as f64;
     let how = progress_format();
     let mut screen = (how == ProgressFormat::Auto && can_draw()).then(Screen::new);
@@ -59,6 +60,10 @@ pub async fn watch(run: &Path) -> Result<ExitCode, CommandError> {
     for look in 0_u32.. {
         looks.tick().await;
         update_board(&run, &trials, &mut board, &mut seen);
+        board.set_spending(&total_spending(spent_before, &seen));
+        if look == 0 {
+            board.start_token_rate();
+        }
         let (done, all) = board.finished_and_total();
         let slowest =
             describe_straggler(open_trials(&trials, &board, &seen, overhead), now() as f64);
@@ -156,27 +161,60 @@ fn queue_lines(run: &Path) -> Vec<String> {
     lines
 }
 
-/// The state of a journal at the last check.
-#[derive(Debug, Clone, Copy)]
-struct JournalState {
-    length: u64,
-    /// When the try began. See [`OpenTrial::start_time`].
+/// The state of a trial at the last check.
+#[derive(Debug, Default)]
+struct TrialState {
+    journal_length: u64,
+    has_outcome: bool,
+    /// When the try began. See [`OpenTrial::start_time`]. `None` if no try is running.
     start_time: Option<f64>,
+    spending: TrialSpending,
 }
 
 /// Returns the trials that have begun and have no verdict.
 fn open_trials<'a>(
     trials: &'a [(TrialId, PlannedTask, Arc<Arm>)],
     board: &'a ProgressBoard,
-    journal_states: &'a HashMap<TrialId, JournalState>,
+    states: &'a HashMap<TrialId, TrialState>,
     overhead_seconds: f64,
 ) -> impl Iterator<Item = OpenTrial> + 'a {
     let open = trials.iter().filter(move |(id, ..)| !board.is_finished(id));
     open.filter_map(move |(id, planned, arm)| {
-        let since = journal_states.get(id)?.start_time?;
+        let since = states.get(id)?.start_time?;
         let longest = max_trial_duration(&planned.task, arm).as_secs_f64() + overhead_seconds;
         let limit = arm.budget.wall_seconds.map(|_| longest);
         Some(OpenTrial { name: trial_name(id, &arm.name), start_time: since, max_seconds: limit })
+    })
+}
+
+/// Returns what was spent on the trials that had a verdict before the first check.
+fn read_finished_spending(
+    run: &RunDir,
+    trials: &[(TrialId, PlannedTask, Arc<Arm>)],
+    board: &ProgressBoard,
+) -> Spending {
+    let finished: Vec<&TrialId> =
+        trials.iter().map(|(id, ..)| id).filter(|id| board.is_finished(id)).collect();
+    let spending = parallel_map(&finished, |id| {
+        let dir = run.trial_dir(id);
+        let outcome = dir.read_outcome().ok().flatten();
+        let mut spending = TrialSpending::default();
+        // If a file is unreadable, the report names it. Count the rest.
+        let _ = spending.update(&dir, outcome.as_ref());
+        spending.total()
+    });
+    spending.iter().fold(Spending::default(), |mut all, one| {
+        all.merge(one);
+        all
+    })
+}
+
+/// Returns what all trials have spent. `before` is the part of the trials that had a verdict before
+/// the first check.
+fn total_spending(before: Spending, states: &HashMap<TrialId, TrialState>) -> Spending {
+    states.values().fold(before, |mut all, state| {
+        all.merge(&state.spending.total());
+        all
     })
 }
 
@@ -185,7 +223,7 @@ fn update_board(
     run: &RunDir,
     trials: &[(TrialId, PlannedTask, Arc<Arm>)],
     board: &mut ProgressBoard,
-    journal_states: &mut HashMap<TrialId, JournalState>,
+    states: &mut HashMap<TrialId, TrialState>,
 ) {
     for (id, _, arm) in trials {
         if board.is_finished(id) {
@@ -195,24 +233,33 @@ fn update_board(
         let Ok(journal) = proctor_files::open_regular_file(&dir.trajectory_path()) else {
             continue;
         };
-        if let Ok(Some(verdict)) = dir.read_verdict() {
-            if let Ok(Some(outcome)) = dir.read_outcome() {
-                board.add_spending(&outcome);
-            }
-            board.count_verdict(id, &arm.name, verdict.resolved);
-            continue;
-        }
+        let verdict = dir.read_verdict().ok().flatten();
         let length = journal.metadata().map_or(0, |meta| meta.len());
-        let before = journal_states.get(id);
-        if before.is_some_and(|before| before.length == length) {
+        let has_outcome = dir.outcome_path().exists();
+        let is_unchanged =
+            |state: &TrialState| (state.journal_length, state.has_outcome) == (length, has_outcome);
+        if verdict.is_none() && states.get(id).is_some_and(is_unchanged) {
             continue;
         }
-        let mut since = before.and_then(|before| before.start_time);
-        if let Some(last) = read_last_events(journal, length) {
-            since = Some(last.start_time);
-            board.set_running(id, RunningTrial::new(&arm.name, last.step, &last.activity));
+        let outcome = dir.read_outcome().ok().flatten();
+        let state = states.entry(id.clone()).or_default();
+        (state.journal_length, state.has_outcome) = (length, outcome.is_some());
+        // If a file cannot be read, keep the amount from the last check.
+        let _ = state.spending.update(&dir, outcome.as_ref());
+        match (verdict, outcome) {
+            (Some(verdict), _) => board.count_verdict(id, &arm.name, verdict.resolved),
+            // A trial that continues has no outcome until it ends again.
+            (None, Some(outcome)) if outcome.ending.is_unfinished() => {
+                state.start_time = None;
+                board.set_unfinished(id, &outcome.ending);
+            }
+            (None, _) => {
+                if let Some(last) = read_last_events(journal, length) {
+                    state.start_time = Some(last.start_time);
+                    board.set_running(id, RunningTrial::new(&arm.name, last.step, &last.activity));
+                }
+            }
         }
-        journal_states.insert(id.clone(), JournalState { length, start_time: since });
     }
 }
 

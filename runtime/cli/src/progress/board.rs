@@ -9,7 +9,7 @@ use proctor_gateway::WaitNotice;
 use proctor_report::{abbreviate_count, format_percent};
 use proctor_run::{Progress, TrialActivity};
 use proctor_statistics::{CONFIDENCE_LEVEL, wilson_interval};
-use proctor_types::{Outcome, TrialId, count_with_noun};
+use proctor_types::{Ending, Spending, TrialId, count_with_noun};
 
 use super::trial_name::trial_name;
 
@@ -31,10 +31,16 @@ pub struct ProgressBoard {
     /// Number of trials to run in parallel.
     jobs: usize,
     running_trials: BTreeMap<TrialId, RunningTrial>,
+    /// Why trials ended without a verdict.
+    unfinished_trials: BTreeMap<TrialId, String>,
     fault_count: usize,
     tokens: u64,
+    /// Tokens used before this process started. They are ignored when computing tokens per minute.
+    tokens_before: u64,
     cost_usd: f64,
     has_unpriced: bool,
+    /// The command that continues the run.
+    continue_command: String,
 }
 
 #[derive(Debug, Default)]
@@ -79,10 +85,13 @@ impl ProgressBoard {
             trial_count: 0,
             jobs: 1,
             running_trials: BTreeMap::new(),
+            unfinished_trials: BTreeMap::new(),
             fault_count: 0,
             tokens: 0,
+            tokens_before: 0,
             cost_usd: 0.0,
             has_unpriced: false,
+            continue_command: "proctor resume RUN".to_owned(),
         };
         for (_, arm, limit) in plan {
             board.trial_count += 1;
@@ -97,6 +106,16 @@ impl ProgressBoard {
     #[must_use]
     pub fn with_jobs(self, jobs: usize) -> Self {
         Self { jobs: jobs.max(1), ..self }
+    }
+
+    /// Sets the command that continues the run. Hints name it.
+    #[must_use]
+    pub fn with_continue_command(self, continue_command: String) -> Self {
+        Self { continue_command, ..self }
+    }
+
+    pub(super) fn continue_command(&self) -> &str {
+        &self.continue_command
     }
 
     fn find_or_add_arm_row(&mut self, name: &str) -> &mut ArmRow {
@@ -117,6 +136,7 @@ impl ProgressBoard {
     /// exceeds its total.
     pub fn count_verdict(&mut self, trial: &TrialId, arm: &str, resolved: bool) {
         self.running_trials.remove(trial);
+        self.unfinished_trials.remove(trial);
         if self.finished.insert(trial.clone()) {
             let arm = self.find_or_add_arm_row(arm);
             arm.finished_count += 1;
@@ -129,13 +149,29 @@ impl ProgressBoard {
     }
 
     pub fn set_running(&mut self, trial: &TrialId, running_trial: RunningTrial) {
+        self.unfinished_trials.remove(trial);
         self.running_trials.insert(trial.clone(), running_trial);
     }
 
-    pub fn add_spending(&mut self, outcome: &Outcome) {
-        self.tokens += outcome.spent.input_tokens + outcome.spent.output_tokens;
-        self.cost_usd += outcome.spent.cost_usd;
-        self.has_unpriced |= outcome.spent.unpriced;
+    /// Counts a trial that ended without a verdict. It is no longer running.
+    pub fn set_unfinished(&mut self, trial: &TrialId, ending: &Ending) {
+        self.running_trials.remove(trial);
+        self.unfinished_trials.insert(trial.clone(), describe_unfinished(ending));
+    }
+
+    /// Sets what the run has spent in total, which is what the report shows as paid.
+    pub fn set_spending(&mut self, spent: &Spending) {
+        self.tokens = spent.input_tokens
+            + spent.output_tokens
+            + spent.grace_input_tokens
+            + spent.grace_output_tokens;
+        self.cost_usd = spent.cost_usd + spent.grace_cost_usd;
+        self.has_unpriced = spent.unpriced;
+    }
+
+    /// Computes tokens per minute only from tokens that are used from now on.
+    pub fn start_token_rate(&mut self) {
+        self.tokens_before = self.tokens;
     }
 
     /// Returns the number of trials with a verdict, and the total.
@@ -172,7 +208,7 @@ impl ProgressBoard {
                 self.set_activity(trial, describe_wait(waiting))
             }
             Progress::Ended { trial, outcome, .. } => match outcome.ending.is_unfinished() {
-                true => drop(self.running_trials.remove(trial)),
+                true => self.set_unfinished(trial, &outcome.ending),
                 false => self.set_activity(trial, "grading".to_owned()),
             },
             Progress::Graded { trial, arm, verdict } => {
@@ -214,6 +250,11 @@ impl ProgressBoard {
         if !self.running_trials.is_empty() {
             parts.push(format!("{} running", self.running_trials.len()));
         }
+        let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+        for reason in self.unfinished_trials.values() {
+            *reasons.entry(reason).or_default() += 1;
+        }
+        parts.extend(reasons.into_iter().map(|(reason, count)| format!("{count} {reason}")));
         if self.fault_count > 0 {
             parts.push(count_with_noun(self.fault_count, "fault"));
         }
@@ -234,7 +275,8 @@ impl ProgressBoard {
             (true, false) => "cost unknown".to_owned(),
         };
         let minutes = (self.started_at.elapsed().as_secs_f64() / 60.0).max(1.0 / 60.0);
-        format!("{cost}, {} tokens/min", abbreviate_count(self.tokens as f64 / minutes))
+        let tokens = self.tokens.saturating_sub(self.tokens_before);
+        format!("{cost}, {} tokens/min", abbreviate_count(tokens as f64 / minutes))
     }
 
     /// Returns the remaining seconds. Extrapolates from the trials of this process, and caps the
@@ -313,6 +355,17 @@ fn rate_text(resolved: usize, finished: usize) -> String {
     )
 }
 
+/// Describes why a trial ended without a verdict, as the predicate of a count of trials.
+fn describe_unfinished(ending: &Ending) -> String {
+    match ending {
+        Ending::Budget { budget, scope } => {
+            format!("stopped by the {scope}'s {} limit", budget.to_string().replace('_', " "))
+        }
+        Ending::InfrastructureFault { fault } => format!("ended in a fault ({})", fault.layer),
+        other => other.name().replace('_', " "),
+    }
+}
+
 fn progress_bar(finished: usize, total: usize) -> String {
     let full =
         (finished as u64 * BAR_WIDTH).checked_div(total as u64).unwrap_or(BAR_WIDTH).min(BAR_WIDTH)
@@ -351,7 +404,7 @@ pub(super) fn describe_wait(wait: &WaitNotice) -> String {
 
 #[cfg(test)]
 mod tests {
-    use proctor_types::{ArmId, TaskId};
+    use proctor_types::{ArmId, BudgetKind, BudgetScope, Fault, FaultLayer, TaskId};
     use serde_json::json;
 
     use super::*;
@@ -386,6 +439,42 @@ mod tests {
         }
         assert!(board.summary().starts_with("2/3 done, 1 resolved 50.0%"), "{}", board.summary());
         assert!(board.summary().ends_with("left"), "{}", board.summary());
+    }
+
+    #[test]
+    fn unfinished_trials_are_counted_by_reason_until_they_continue() {
+        let mut board = board();
+        let limit = Ending::Budget { budget: BudgetKind::Cost, scope: BudgetScope::Run };
+        let fault = Fault::new(FaultLayer::Model, "x");
+        for attempt in 1..=3 {
+            board.set_running(&trial(attempt), RunningTrial::new("noop", 1, "waiting"));
+        }
+        board.set_unfinished(&trial(1), &limit);
+        board.set_unfinished(&trial(2), &limit);
+        board.set_unfinished(&trial(3), &Ending::InfrastructureFault { fault });
+        let expected = "0/3 done, 1 ended in a fault (model), 2 stopped by the run's cost limit";
+        assert_eq!(board.summary(), expected);
+        board.set_running(&trial(1), RunningTrial::new("noop", 1, "waiting"));
+        board.count_verdict(&trial(3), "noop", true);
+        let summary = board.summary();
+        assert!(summary.contains("1 running, 1 stopped by the run's cost limit"), "{summary}");
+        assert!(!summary.contains("fault"), "{summary}");
+    }
+
+    #[test]
+    fn spending_includes_responses_after_a_limit() {
+        let mut board = board();
+        let spent = Spending {
+            input_tokens: 900,
+            output_tokens: 100,
+            cost_usd: 1.0,
+            grace_cost_usd: 0.02,
+            ..Spending::default()
+        };
+        board.set_spending(&spent);
+        assert!(board.summary().contains("$1.02, 60.0k tokens/min"), "{}", board.summary());
+        board.start_token_rate();
+        assert!(board.summary().contains("$1.02, 0 tokens/min"), "{}", board.summary());
     }
 
     /// In this test, the first trial took long because an environment had to be built first.

@@ -1,7 +1,7 @@
 //! Formats an event as one log line.
 
 use proctor_run::Progress;
-use proctor_types::{Ending, PATCH_REJECTED_KIND, count_with_noun};
+use proctor_types::{BudgetKind, Ending, PATCH_REJECTED_KIND, count_with_noun};
 
 use super::{
     board::{ProgressBoard, describe_wait},
@@ -50,7 +50,8 @@ pub(super) fn format_event(event: &Progress, board: &ProgressBoard) -> String {
             format!("{}: grading the recorded patch", trial_name(trial, arm))
         }
         Progress::NotStarted { trial, arm, scope, budget } => {
-            let hint = format!("raise it with `proctor resume RUN --set budget.{scope}...`");
+            let (command, key) = (board.continue_command(), limit_key(*budget));
+            let hint = format!("raise it with `{command} --set budget.{scope}.{key}=...`");
             format!(
                 "{}: not started: the {scope}'s {budget} limit is used up; {hint}",
                 trial_name(trial, arm)
@@ -98,6 +99,36 @@ pub(super) fn format_event(event: &Progress, board: &ProgressBoard) -> String {
         Progress::GradingFailed { trial, arm, fault } => {
             let name = trial_name(trial, arm);
             format!("{name}: no verdict: {}", shorten_repeated(&name, &fault.to_string()))
+        }
+    }
+}
+
+/// Returns a limit's key in the configuration.
+fn limit_key(kind: BudgetKind) -> String {
+    match kind {
+        BudgetKind::Cost => "cost_usd".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proctor_types::{ArmId, BudgetScope, TaskId, TrialId};
+
+    use super::*;
+
+    #[test]
+    fn not_started_names_the_command_that_raises_the_limit() {
+        let trial = TrialId { task: TaskId::new("t"), arm: ArmId::new("a"), attempt: 1 };
+        let command = "proctor submit RUN --engine slurm --workers N";
+        let board = ProgressBoard::new(std::iter::empty()).with_continue_command(command.into());
+        for (scope, budget, key) in [
+            (BudgetScope::Run, BudgetKind::Cost, "budget.run.cost_usd=..."),
+            (BudgetScope::Arm, BudgetKind::InputTokens, "budget.arm.input_tokens=..."),
+        ] {
+            let (trial, arm) = (trial.clone(), "noop".to_owned());
+            let line = format_event(&Progress::NotStarted { trial, arm, scope, budget }, &board);
+            assert!(line.ends_with(&format!("`{command} --set {key}`")), "{line}");
         }
     }
 }
