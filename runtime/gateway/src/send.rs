@@ -106,7 +106,7 @@ impl TrialGateway {
             result.read_names_and_stop();
             self.add_stated_queue_time(&mut result, begun);
         }
-        result.has_split_key = self.route().endpoint.has_key(&result.response.to_model_response());
+        result.has_split_key |= self.route().endpoint.has_key(&result.response.to_model_response());
         result
     }
 
@@ -258,7 +258,7 @@ impl TrialGateway {
             }
             Body::Stream(mut stream) => {
                 drain(response);
-                stream.correct_content(result);
+                stream.correct_content(self.route(), result);
                 let items = stream.take_turn();
                 result.response.native_turn = Some(NativeTurn { api: route.model.api, items });
                 if !request.is_streaming {

@@ -488,7 +488,7 @@ mod tests {
         for name in ["task.toml", "instruction.md", "README.md", "tests"] {
             task.check_path(name).unwrap();
         }
-        for target in ["/etc/passwd", "../elsewhere"] {
+        for target in ["/etc/passwd", "../no-such-file"] {
             let link = folder.path().join("README.md");
             symlink(target, &link).unwrap();
             assert!(task.check_path("README.md").unwrap_err().contains("outside"), "{target}");

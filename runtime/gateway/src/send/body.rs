@@ -179,10 +179,12 @@ impl EventStream {
 
     /// Replaces the content of a response whose last events contradict its fragments. Call this
     /// after the last event.
-    pub(super) fn correct_content(&mut self, result: &mut AttemptResult) {
+    pub(super) fn correct_content(&mut self, route: &ModelRoute, result: &mut AttemptResult) {
         let Some(CorrectedContent { deltas, is_damaged }) = self.reader.corrected_content() else {
             return;
         };
+        // The received bytes still contain the fragments, but the content no longer does.
+        result.has_split_key = route.endpoint.has_key(&result.response.to_model_response());
         let deltas = self.surrogate_joiner.join(deltas, true);
         result.response.items = CollectedResponse::from_deltas(deltas.clone()).items;
         result.has_damaged_fragments = is_damaged;

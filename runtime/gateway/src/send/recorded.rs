@@ -22,7 +22,7 @@ impl TrialGateway {
             Body::Stream(mut stream) => {
                 let read = stream.read_events(route, true, true, client, &mut result).await;
                 result.end = read.err().map(AttemptEnd::Broken);
-                stream.correct_content(&mut result);
+                stream.correct_content(route, &mut result);
                 let items = stream.take_turn();
                 result.response.native_turn = Some(NativeTurn { api: route.model.api, items });
             }
