@@ -206,16 +206,18 @@ impl CandidateContext<'_> {
             lite: false,
             solvability: solvability.counts(),
             gold_integrity: None,
+            gold_reasons: Vec::new(),
         };
         task.meets_minima = Some(meets_minima);
         if task.hidden != hidden {
             (_, findings) = verify::prepare_and_scan(self.verify_context(), &task).await?;
             verify::reject_copies(self.verify_context(), &task, &environment, &findings).await?;
         }
-        let integrity =
+        let gold_verdict =
             verify::grade_gold_and_noop(self.verify_context(), &task, &environment, &findings)
                 .await?;
-        facts.gold_integrity = Some(integrity);
+        facts.gold_integrity = Some(gold_verdict.integrity);
+        facts.gold_reasons = gold_verdict.reasons;
         let row = self.level_one_row(&task, file, &removal, &facts, statements.featurebench);
         Ok(VerifiedTask { task, row, facts, solvability })
     }

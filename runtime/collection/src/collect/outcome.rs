@@ -66,6 +66,9 @@ pub struct TaskMetrics {
     /// The integrity of the gold patch's verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gold_integrity: Option<Integrity>,
+    /// The evidence that makes the gold patch's verdict worse than `clean`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gold_reasons: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

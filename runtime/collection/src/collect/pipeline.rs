@@ -223,8 +223,8 @@ pub async fn collect(
         made.iter_mut().for_each(|made| made.task.created_at.clone_from(&uploaded));
     }
     write_dataset(out, &made, &found, &report)?;
-    for (task, integrity) in report.unclean_gold_tasks() {
-        tell(&verify::unclean_warning(task, integrity));
+    for (task, integrity, reasons) in report.unclean_gold_tasks() {
+        tell(&verify::unclean_warning(task, integrity, reasons));
     }
     Ok(report)
 }

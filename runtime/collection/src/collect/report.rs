@@ -9,6 +9,7 @@ use super::{
     outcome::{Reject, TaskMetrics},
     solvability::SolvabilityCounts,
     suite::UnusedItem,
+    verify,
 };
 
 /// The version of `report.json`.
@@ -242,11 +243,11 @@ impl Report {
     }
 
     /// Returns the tasks whose gold patch was not graded `clean`.
-    pub(super) fn unclean_gold_tasks(&self) -> Vec<(&str, Integrity)> {
+    pub(super) fn unclean_gold_tasks(&self) -> Vec<(&str, Integrity, &[String])> {
         let of_both = self.tasks.iter().chain(&self.level_2.tasks);
         let unclean = of_both.filter_map(|task| {
             let integrity = task.gold_integrity.filter(|it| *it != Integrity::Clean)?;
-            Some((task.task.as_str(), integrity))
+            Some((task.task.as_str(), integrity, task.gold_reasons.as_slice()))
         });
         unclean.collect()
     }
@@ -274,8 +275,12 @@ impl Report {
         ));
         let unclean = self.unclean_gold_tasks();
         if !unclean.is_empty() {
-            let names: Vec<String> =
-                unclean.iter().map(|(task, integrity)| format!("{task}: {integrity}")).collect();
+            let names: Vec<String> = unclean
+                .iter()
+                .map(|(task, integrity, reasons)| {
+                    format!("{task}: {}", verify::with_reasons(*integrity, reasons))
+                })
+                .collect();
             out.push_str(&format!(
                 "\nThe gold patch of {} is not graded `clean`:\n\n- {}\n",
                 count_with_noun(names.len(), "task"),
@@ -436,6 +441,7 @@ mod tests {
             task: "s".into(),
             solvability: counts,
             gold_integrity: Some(Integrity::Suspect),
+            gold_reasons: vec!["tests_read: tests/test_a.py, by p/a.py".into()],
             ..TaskMetrics::default()
         };
         report.add_level_two(vec![suspect, task("c", false)], Vec::new());
@@ -444,7 +450,7 @@ mod tests {
             "| requirements | 0 | | 8 | |\n| stated by the remaining code | 0 | 0.0% | 5 | 62.5% |\n",
             "| added to the statement | 0 | 0.0% | 2 | 25.0% |\n",
             "| removed tests | 0 | | 3 | |\n",
-            "\nThe gold patch of 1 task is not graded `clean`:\n\n- s: suspect\n",
+            "\nThe gold patch of 1 task is not graded `clean`:\n\n- s: suspect (tests_read: tests/test_a.py, by p/a.py)\n",
         ] {
             assert!(summary.contains(part), "{part:?} is missing in:\n{summary}");
         }
