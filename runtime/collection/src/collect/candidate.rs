@@ -9,7 +9,7 @@ use proctor_types::{Fault, file_from_test_id};
 use super::{
     context::CandidateContext,
     copied_code::find_copied_objects,
-    mask::{count_removed_lines, objects_in_log},
+    mask::{count_removed_lines, methods_of_failed_classes, objects_in_log},
     outcome::{Outcome, Reject, StopReason, TaskMetrics, VerifiedTask, round_fraction},
     prose::{Feature, describe_feature},
     removal::Removal,
@@ -59,7 +59,15 @@ impl CandidateContext<'_> {
                 Ok(()) => break,
                 Err((failed, log)) => {
                     let removed_objects = removal.extracted.all_objects();
-                    let back = objects_in_log(&log, &self.objects, &removed_objects);
+                    let mut back = objects_in_log(&log, &self.objects, &removed_objects);
+                    if back.is_empty() {
+                        back = methods_of_failed_classes(
+                            &log,
+                            &removal.carving,
+                            &self.objects,
+                            &removed_objects,
+                        );
+                    }
                     if back.is_empty() || round >= self.settings.take_away.rounds {
                         removal = self.find_working_part(file, &removal, &failed).await?;
                         break;
