@@ -213,6 +213,7 @@ impl CandidateContext<'_> {
             meets_minima,
             lite: false,
             solvability: solvability.counts(),
+            solvability_gaps: solvability.gaps(),
             gold_integrity: None,
             gold_reasons: Vec::new(),
         };

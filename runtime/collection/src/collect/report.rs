@@ -273,6 +273,18 @@ impl Report {
             "| removed tests | {} | | {} | |\n\n`solvability.jsonl` lists each requirement of each task.\n",
             first.left_out, second.left_out
         ));
+        let of_both = self.tasks.iter().chain(&self.level_2.tasks);
+        let gaps: Vec<String> = of_both
+            .filter(|task| !task.solvability_gaps.is_empty())
+            .map(|task| format!("{}: {}", task.task, task.solvability_gaps.join("; ")))
+            .collect();
+        if !gaps.is_empty() {
+            out.push_str(&format!(
+                "\nThe statement of {} doesn't contain everything that the tests require:\n\n- {}\n",
+                count_with_noun(gaps.len(), "task"),
+                gaps.join("\n- ")
+            ));
+        }
         let unclean = self.unclean_gold_tasks();
         if !unclean.is_empty() {
             let names: Vec<String> = unclean
@@ -435,11 +447,13 @@ mod tests {
             in_statement: 1,
             added: 2,
             uncovered: 0,
+            unstated: 0,
             left_out: 3,
         };
         let suspect = TaskMetrics {
             task: "s".into(),
             solvability: counts,
+            solvability_gaps: vec!["3 tests removed, because the statement can't state `X`".into()],
             gold_integrity: Some(Integrity::Suspect),
             gold_reasons: vec!["tests_read: tests/test_a.py, by p/a.py".into()],
             ..TaskMetrics::default()
@@ -450,6 +464,7 @@ mod tests {
             "| requirements | 0 | | 8 | |\n| stated by the remaining code | 0 | 0.0% | 5 | 62.5% |\n",
             "| added to the statement | 0 | 0.0% | 2 | 25.0% |\n",
             "| removed tests | 0 | | 3 | |\n",
+            "\nThe statement of 1 task doesn't contain everything that the tests require:\n\n- s: 3 tests removed, because",
             "\nThe gold patch of 1 task is not graded `clean`:\n\n- s: suspect (tests_read: tests/test_a.py, by p/a.py)\n",
         ] {
             assert!(summary.contains(part), "{part:?} is missing in:\n{summary}");

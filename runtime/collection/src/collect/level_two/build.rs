@@ -234,6 +234,7 @@ impl CandidateContext<'_> {
             meets_minima,
             lite: false,
             solvability: solvability.counts(),
+            solvability_gaps: solvability.gaps(),
             gold_integrity: Some(gold_verdict.integrity),
             gold_reasons: gold_verdict.reasons,
         };

@@ -317,7 +317,10 @@ mod tests {
                 "src/pkg/deep/b2.py",
                 "CODE = \"from pkg.deep.f import \" + 'x', '\\nfrom pkg.none import y'\n",
             ),
-            ("src/pkg/deep/f.py", "import sys\nALL = [sys.modules['pkg.deep.' + m] for m in 'bc']\n"),
+            (
+                "src/pkg/deep/f.py",
+                "import sys\nALL = [sys.modules['pkg.deep.' + m] for m in 'bc']\n",
+            ),
             ("src/pkg/deep/e.py", "NAME = 'pkg.deep.e'\n"),
             ("src/pkg/idle.py", ""),
         ];

@@ -150,6 +150,20 @@ impl VisibleText {
         Self { text, words }
     }
 
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    /// Whether the text occurs in quotes. Unlike [`Self::has_text`], this also works for short
+    /// texts, which may be a part of any word.
+    pub(super) fn has_quoted(&self, text: &str) -> bool {
+        ['"', '\'', '`'].iter().any(|quote| self.text.contains(&format!("{quote}{text}{quote}")))
+    }
+
     pub(super) fn has_word(&self, word: &str) -> bool {
         self.words.contains(word)
     }
@@ -199,5 +213,7 @@ mod tests {
         let visible = VisibleText::new("raise E('can\\'t do it', \"a \\\\d+ b\")".to_owned());
         assert!(visible.has_text("can't do it") && visible.has_text("a \\d+ b"));
         assert!(visible.has_word("raise") && !visible.has_word("rais"));
+        let visible = VisibleText::new("Returns `a` or \"it's\".".to_owned());
+        assert!(visible.has_quoted("a") && visible.has_quoted("it's") && !visible.has_quoted("R"));
     }
 }
