@@ -52,9 +52,11 @@ pub(super) fn choose_examples<'a>(
         let fewest = limits.fewest_examples.min(budget);
         for at in 0..fewest {
             let index = at * usable.len().saturating_sub(1) / fewest.saturating_sub(1).max(1);
-            match usable.get(index) {
-                Some(next) if chosen.len() < fewest && !chosen.contains(next) => chosen.push(next),
-                _ => {}
+            if let Some(next) = usable.get(index)
+                && chosen.len() < fewest
+                && !chosen.contains(next)
+            {
+                chosen.push(next);
             }
         }
         for example in &chosen {

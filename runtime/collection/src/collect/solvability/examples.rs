@@ -239,7 +239,7 @@ impl<'a> Table<'a> {
         if last_component(&call.func)? != "parametrize" {
             return None;
         }
-        let names = match call.arguments.find_argument_value("argnames", 0)? {
+        let names: Vec<&'a str> = match call.arguments.find_argument_value("argnames", 0)? {
             Expr::StringLiteral(names) => names.value.to_str().split(',').map(str::trim).collect(),
             Expr::List(list) => string_values(&list.elts)?,
             Expr::Tuple(tuple) => string_values(&tuple.elts)?,
