@@ -58,6 +58,7 @@ pub(super) fn find_requirements(tests: &[TestFunction], texts: &TaskTexts<'_>) -
     let unstated_words = add_examples(&mut found, tests, texts);
     add_texts(&mut found, tests, texts);
     add_expected_texts(&mut found, tests, texts);
+    add_values(&mut found, tests, texts);
     add_unstated_words(&mut found, &unstated_words);
     // If only removed tests have a requirement, don't add the requirement to the statement.
     let uncovered = uncovered_tests(&found);
@@ -232,6 +233,45 @@ fn add_expected_texts(
                 let (kind, none) = (RequirementKind::Text, BTreeSet::new());
                 add_requirement(requirements, test, kind, text, &none, Coverage::Added);
             }
+        }
+    }
+}
+
+/// Adds strings that a test uses as values and that the hidden code handles specially, such as
+/// `en_US` if that code compares with the prefix `en`. Tests that expect an exception are skipped,
+/// because their values may be the reason for the exception.
+fn add_values(requirements: &mut RequirementMap, tests: &[TestFunction], texts: &TaskTexts<'_>) {
+    let is_stated = |text: &str| {
+        texts.word_coverage(text).is_some()
+            || texts.statement.has_quoted(text)
+            || texts.tree.has_quoted(text)
+    };
+    let special: Vec<&String> = texts
+        .hidden
+        .compared
+        .iter()
+        .filter(|text| text.contains(char::is_alphabetic) && !is_stated(text))
+        .collect();
+    let mut said: BTreeSet<&String> = BTreeSet::new();
+    for test in tests.iter().filter(|test| test.requirements.exceptions.is_empty()) {
+        let needs = &test.requirements;
+        let is_expected =
+            |text: &String| needs.examples.iter().any(|example| example.expected.contains(text));
+        let is_special = |text: &&String| {
+            let (starts, ends) = (|it: &str| text.starts_with(it), |it: &str| text.ends_with(it));
+            special.iter().any(|it| (starts(it) || ends(it)) && has_whole(text, it))
+        };
+        let values = needs.strings.iter().filter(is_special);
+        let open =
+            values.filter(|text| !is_expected(text) && !is_stated(text) && texts.is_addable(text));
+        for value in open {
+            // At level 2, the hidden code is the whole library, which may compare many strings.
+            if said.len() == texts.limits.examples && !said.contains(value) {
+                continue;
+            }
+            said.insert(value);
+            let (kind, none) = (RequirementKind::Value, BTreeSet::new());
+            add_requirement(requirements, test, kind, value, &none, Coverage::Added);
         }
     }
 }
@@ -512,6 +552,44 @@ def parse(text, **options):
             ]
         );
         assert!(has_whole("a +Inf", "+Inf") && !has_whole("information", "in"));
+    }
+
+    #[test]
+    fn values_that_the_hidden_code_compares_are_added() {
+        let test = |name: &str, strings: &[&str], exceptions: &[&str]| TestFunction {
+            name: name.to_owned(),
+            requirements: TestRequirements {
+                strings: strings.iter().map(|&it| it.to_owned()).collect(),
+                exceptions: exceptions.iter().map(|&it| (it.to_owned(), BTreeSet::new())).collect(),
+                ..TestRequirements::default()
+            },
+            called_functions: BTreeMap::new(),
+        };
+        let tests = [
+            test("plain", &["en_US", "en_ZA", "en_GB", "open", "fr_FR"], &[]),
+            test("raises", &["xx_en"], &["KeyError"]),
+        ];
+        let limits = SolvabilitySettings {
+            shortest: 12,
+            shortest_expected: 2,
+            longest: 60,
+            texts: 2,
+            examples: 1,
+            fewest_examples: 1,
+            all_examples: 1,
+        };
+        let shown = TaskTexts {
+            library_functions: &BTreeSet::new(),
+            affected_functions: &BTreeSet::new(),
+            tree: &VisibleText::default(),
+            statement: &VisibleText::new("Raises KeyError. A name, e.g. `en_GB`.".to_owned()),
+            hidden: &CodeVocabulary::from_code("x = name.startswith('en')\n"),
+            limits: &limits,
+        };
+        let told: Vec<(RequirementKind, String)> =
+            find_requirements(&tests, &shown).into_iter().map(|it| (it.kind, it.what)).collect();
+        let expected = [(RequirementKind::Raised, "KeyError"), (RequirementKind::Value, "en_US")];
+        assert_eq!(told, expected.map(|(kind, what)| (kind, what.to_owned())));
     }
 
     #[test]

@@ -53,6 +53,8 @@ pub enum RequirementKind {
     Replaced,
     /// A comparison of a result with fixed strings that are stated nowhere else.
     Example,
+    /// A string that the test uses and that the hidden code handles specially.
+    Value,
     /// A word in a string that the test expects.
     Word,
 }
@@ -217,6 +219,9 @@ impl Requirement {
                 format!("Tests use the attribute {what}, as in {by}.")
             }
             RequirementKind::Replaced => format!("Tests replace or delete {what}."),
+            RequirementKind::Value => {
+                format!("Tests use the value {what} and expect no exception.")
+            }
             RequirementKind::Example if by.is_empty() => format!("Tests expect {what}."),
             RequirementKind::Example => format!("{by} expects {what}."),
             RequirementKind::Call
