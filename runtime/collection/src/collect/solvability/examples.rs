@@ -39,6 +39,9 @@ pub(super) struct Example {
     /// The functions that the compared expression calls. Only the last component of a dotted name
     /// is kept.
     pub(super) called: BTreeSet<String>,
+    /// Whether the compared expression uses a local variable that other code may have changed, such
+    /// as a list to which a callback appends.
+    pub(super) uses_state: bool,
 }
 
 /// Values of names, as expressions.
@@ -68,6 +71,11 @@ pub(super) fn read_examples<'a>(
         if of_comparison.next().is_some() {
             continue;
         }
+        let uses_state = used.0.iter().any(|name| {
+            let is_filled_in =
+                locals.contains_key(name) || table.is_some_and(|it| it.names.contains(name));
+            body.bound.contains_key(name) && !is_filled_in
+        });
         let no_rows = [Vec::new()];
         let rows = table.map_or(no_rows.as_slice(), |table| table.rows.as_slice());
         for row in rows {
@@ -75,7 +83,8 @@ pub(super) fn read_examples<'a>(
             if let Some(table) = table {
                 values.extend(table.names.iter().copied().zip(row.iter().copied()));
             }
-            out.extend(comparison.to_example(text, &values, variables));
+            let example = comparison.to_example(text, &values, variables);
+            out.extend(example.map(|example| Example { uses_state, ..example }));
         }
     }
     out
@@ -188,7 +197,8 @@ impl<'a> Comparison<'a> {
             Form::Method(name) => format!("{result}.{name}({constant})"),
             Form::Search(name) => format!("re.{name}({constant}, {result})"),
         };
-        Some(Example { code: to_one_line(&code), expected, inputs, called })
+        let code = to_one_line(&code);
+        Some(Example { code, expected, inputs, called, uses_state: false })
     }
 }
 
@@ -629,6 +639,12 @@ def test_loop(self):
             let codes: Vec<&str> = found.iter().filter_map(|it| it.code.as_deref()).collect();
             assert_eq!(codes, expected, "{name}");
         }
+        let states = |name: &str| -> Vec<bool> {
+            examples(name).into_iter().map(|it| it.uses_state).collect()
+        };
+        assert_eq!(states("test_log"), [true, true, false, true]);
+        assert_eq!(states("test_local"), [false, false]);
+        assert_eq!(states("test_loop"), [false, false, false]);
         let second = &examples("test_args")[1];
         assert_eq!((second.expected.as_slice(), second.inputs.len()), (&["A1".to_owned()][..], 1));
         assert!(second.inputs.contains("a") && second.called.contains("show"), "{second:?}");
