@@ -208,6 +208,14 @@ fn collect_creates_verified_tasks_and_gives_a_reason_for_each_rejected_file() {
     let rows = stage.path("first").join("tasks.jsonl");
     stage.run(["tasks", "list", "--tasks", rows.to_str().unwrap()], 0);
     assert_eq!(collect("second"), summary);
+    // A sample of the test files also reuses the results. It may contain no file with a task.
+    let sample = stage.path("sample").display().to_string();
+    let limited = ["collect", &project, "--out", &sample, "--limit", "2"];
+    let output = stage.proctor(limited).output().unwrap();
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{:?}", output.status);
+    let sample = fs::read_to_string(stage.path("sample/report.json")).unwrap();
+    let sample: Value = serde_json::from_str(&sample).unwrap();
+    assert_eq!(sample["stages"]["test_files"], 2, "{sample}");
     // If the command is killed while it runs tests or creates tasks, the next call continues with
     // the existing results.
     let out = stage.path("anew").display().to_string();

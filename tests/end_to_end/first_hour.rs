@@ -149,7 +149,7 @@ fn tasks_show_accepts_every_form_of_a_task_name() {
     let error = checked_output(&stage, &["tasks", "show", "zzz", "--tasks", &tasks], 2);
     assert!(error.contains("proctor tasks list") && !error.contains("did you mean"), "{error}");
     let list = checked_output(&stage, &["tasks", "list", "--tasks", &tasks], 0);
-    assert!(list.ends_with("\n1 task\n"), "{list}");
+    assert!(list.starts_with("demo__roman-1\t") && list.lines().count() == 1, "{list}");
 }
 
 #[test]

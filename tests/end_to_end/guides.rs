@@ -104,7 +104,11 @@ const GUIDES: [Guide; 15] = [
         page: "docs/guides/make-a-dataset.md",
         exceptions: &[
             ("collect", COLLECTED),
-            ("tasks list", Check::Options("it needs the reader's own shape")),
+            ("tasks list", Check::Options("it needs the reader's own shape or dataset")),
+            ("tasks show", Check::Options("it needs a collected dataset")),
+            ("proctor shell", Check::Skip("a collected dataset")),
+            ("git -C work", Check::Skip("the work directory of a collected task")),
+            ("proctor grade", Check::Options("it needs a collected dataset")),
             ("tasks validate", VALIDATED),
             ("tasks quality", VALIDATED),
         ],

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    io::ErrorKind,
     path::Path,
 };
 
@@ -17,7 +18,10 @@ use crate::DatasetError;
 /// with fewer tasks is a different benchmark.
 pub(crate) fn select_by_ids(tasks: Vec<Task>, file: &Path) -> Result<Vec<Task>, DatasetError> {
     let fault = |why: String| DatasetError::Ids { file: file.to_path_buf(), why };
-    let text = std::fs::read_to_string(file).map_err(|error| fault(error.to_string()))?;
+    let text = std::fs::read_to_string(file).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => fault("no such file; list the ids in a file, one per line".into()),
+        _ => fault(error.to_string()),
+    })?;
     let ids = parse_ids(&text).map_err(fault)?;
     let mut known: BTreeMap<String, Task> =
         tasks.into_iter().map(|task| (task.id.to_string(), task)).collect();

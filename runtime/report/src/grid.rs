@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use proctor_types::{ArmId, TaskId};
+use proctor_types::{ArmId, NO_PREDICTION, TaskId};
 
 use crate::{
     ArmReport, Report, TaskReport, format::format_percent, single_shot::BEYOND_WINDOW_MARK,
@@ -83,7 +83,8 @@ pub fn build_grid<'a>(report: &'a Report, arms: &[&ArmReport]) -> Grid<'a> {
     Grid { rows: order.into_iter().map(row).collect() }
 }
 
-/// Formats the trials of one task under one arm: `yes`, `no (25.0% F2P)`, `2/3, 1 open`.
+/// Formats the trials of one task under one arm: `yes`, `no (25.0% F2P)`, `no prediction`,
+/// `2/3, 1 open`.
 pub fn cell_text(trials: &[&TaskReport]) -> String {
     match trials {
         [] => String::new(),
@@ -92,6 +93,7 @@ pub fn cell_text(trials: &[&TaskReport]) -> String {
         }
         [one] => match (one.resolved, one.passed_rate) {
             (Some(true), _) => "yes".into(),
+            (Some(false), _) if one.why.as_deref() == Some(NO_PREDICTION) => "no prediction".into(),
             (Some(false), rate) => format!("no ({} F2P)", format_percent(rate.unwrap_or_default())),
             (None, _) if one.fault.is_some() => "fault".into(),
             (None, _) => one.outcome.as_ref().map_or("not ended", |_| "not graded").into(),

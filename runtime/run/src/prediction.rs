@@ -2,7 +2,7 @@
 
 use proctor_patch::Patch;
 use proctor_record::{Journal, RunDir};
-use proctor_types::{Ending, Event, ExitCause, Fault, Outcome, TrialId};
+use proctor_types::{Ending, Event, ExitCause, Fault, NO_PREDICTION, Outcome, TrialId};
 
 use crate::error::record_fault;
 
@@ -36,7 +36,7 @@ pub fn record_prediction(
             (exited("the prediction is empty"), &[][..])
         }
         TaskPrediction::Patch(patch) => (Ending::Submitted, patch),
-        TaskPrediction::Missing => (exited("no prediction for this task"), &[][..]),
+        TaskPrediction::Missing => (exited(NO_PREDICTION), &[][..]),
         TaskPrediction::Failed(why) => (exited(why), &[][..]),
     };
     let blobs = run.trial_blobs(&dir);

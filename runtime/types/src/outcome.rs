@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{BudgetKind, BudgetScope, Fault, Noise, RequestChanges, Responders, Spending};
 
+/// The reason in [`Ending::ScaffoldExited`] if a predictions file has no prediction for the task.
+pub const NO_PREDICTION: &str = "no prediction for this task";
+
 /// How a trial ended. In the record, `kind` is the variant's name in snake case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]

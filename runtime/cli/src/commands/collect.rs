@@ -61,6 +61,7 @@ pub async fn collect(args: CollectArgs) -> Result<ExitCode, CommandError> {
         dry_run: args.dry_run,
         attacks: args.attack,
         selected_files: None,
+        max_files: args.limit.map(|limit| limit as usize),
         model: model.as_ref().map(|model| model as &dyn Model),
         on_progress: &|what| tell!("{what}"),
     };
@@ -138,6 +139,7 @@ pub async fn collect_pulls(args: CollectPullsArgs) -> Result<ExitCode, CommandEr
             dry_run: false,
             attacks: AttackSelection::Sample(0),
             selected_files: None,
+            max_files: None,
             model: None,
             on_progress: &tell,
         };

@@ -168,6 +168,7 @@ async fn grade_predictions(args: &GradeArgs, file: &str) -> Result<ExitCode, Com
     if let Some(taken) = &taken {
         taken.report_unknown_tasks(ready.tasks())?;
         taken.report_ungradable_tasks(ready.tasks())?;
+        taken.report_missing_predictions(ready.tasks());
     }
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("runs/grade-{}", now())));
     let PlannedRun { run, record, plan } =

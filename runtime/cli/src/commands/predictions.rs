@@ -117,6 +117,29 @@ impl PredictionFile {
         Ok(())
     }
 
+    /// Prints a warning for each author whose predictions do not cover all tasks and attempts.
+    pub fn report_missing_predictions(&self, planned_tasks: &[PlannedTask]) {
+        let expected = planned_tasks.len() * self.attempt_count() as usize;
+        for (name, attempts) in &self.predictions.by_model {
+            let is_made = |planned: &PlannedTask, attempt| {
+                attempts.contains_key(&(planned.task.id.to_string(), attempt))
+            };
+            let made: usize = planned_tasks
+                .iter()
+                .map(|planned| {
+                    (1..=self.attempt_count()).filter(|attempt| is_made(planned, *attempt)).count()
+                })
+                .sum();
+            if made < expected {
+                tell!(
+                    "warning: {name}: no prediction for {} of {}; they count as not resolved",
+                    expected - made,
+                    count_with_noun(expected, "trial")
+                );
+            }
+        }
+    }
+
     /// Returns one arm per author. The arm's factors are the author and a digest of the
     /// predictions. The digest alone is not enough, because two authors may have identical
     /// predictions.

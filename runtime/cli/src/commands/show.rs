@@ -1,12 +1,16 @@
 //! `proctor tasks list` and `show`: print the tasks of a dataset for people.
 
-use std::{fmt::Write as _, process::ExitCode};
+use std::{
+    fmt::Write as _,
+    io::{self, IsTerminal as _},
+    process::ExitCode,
+};
 
 use comfy_table::{Cell, CellAlignment, Table, presets::UTF8_FULL_CONDENSED};
 use proctor_datasets::BadRow;
 use proctor_patch::Patch;
 use proctor_report::{deduplicate_errors, wrap_long_lines};
-use proctor_types::{SandboxKind, Task, count_with_noun};
+use proctor_types::{SandboxKind, Task, count_with_noun, escape_unprintable_line};
 
 use crate::{
     assemble, cache_dir, checks, config,
@@ -34,21 +38,23 @@ async fn read_tasks(patterns: &[String]) -> Result<(Vec<Task>, Vec<BadRow>), Com
 
 pub async fn list_tasks(patterns: &[String]) -> Result<ExitCode, CommandError> {
     let (tasks, bad) = read_tasks(patterns).await?;
-    let mut table = Table::new();
-    table.load_style(UTF8_FULL_CONDENSED);
-    table.set_header(["id", "benchmark", "level", "repository", "F2P", "P2P"]);
-    let number = |number: usize| Cell::new(number).set_alignment(CellAlignment::Right);
-    for task in &tasks {
-        table.add_row([
-            Cell::new(&task.id),
-            Cell::new(benchmark_name(task)),
-            Cell::new(task.level.map_or(String::new(), |level| level.to_string())),
-            Cell::new(task.repo.as_deref().unwrap_or("")),
-            number(task.fail_to_pass.len()),
-            number(task.pass_to_pass.len()),
-        ]);
-    }
-    print::print_escaped(&format!("{table}\n{}\n", count_with_noun(tasks.len(), "task")))?;
+    let rows = tasks.iter().map(|task| {
+        [
+            task.id.to_string(),
+            benchmark_name(task),
+            task.level.map_or(String::new(), |level| level.to_string()),
+            task.repo.clone().unwrap_or_default(),
+            task.fail_to_pass.len().to_string(),
+            task.pass_to_pass.len().to_string(),
+        ]
+    });
+    let listed = match io::stdout().is_terminal() {
+        true => format!("{}\n{}\n", task_table(rows), count_with_noun(tasks.len(), "task")),
+        false => rows
+            .map(|row| row.map(|cell| escape_unprintable_line(&cell)).join("\t") + "\n")
+            .collect(),
+    };
+    print::print_escaped(&listed)?;
     for line in deduplicate_errors(
         bad.iter().map(|bad| (bad.location(), bad.error())),
         tasks::MAX_LISTED_ROWS,
@@ -56,6 +62,24 @@ pub async fn list_tasks(patterns: &[String]) -> Result<ExitCode, CommandError> {
         tell!("{}", wrap_long_lines(&format!("bad row: {line}")));
     }
     Ok(if bad.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(INVALID_ROWS_STATUS) })
+}
+
+fn task_table(rows: impl Iterator<Item = [String; 6]>) -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED);
+    table.set_header(["id", "benchmark", "level", "repository", "F2P", "P2P"]);
+    for [id, benchmark, level, repository, fail_to_pass, pass_to_pass] in rows {
+        let number = |number: String| Cell::new(number).set_alignment(CellAlignment::Right);
+        table.add_row([
+            Cell::new(id),
+            Cell::new(benchmark),
+            Cell::new(level),
+            Cell::new(repository),
+            number(fail_to_pass),
+            number(pass_to_pass),
+        ]);
+    }
+    table
 }
 
 /// Shows one task. `--tasks` consumes all following words, so the last one may be the task's id.

@@ -9,7 +9,7 @@ use proctor_types::{Fault, file_from_test_id};
 use super::{
     context::CandidateContext,
     copied_code::find_copied_objects,
-    mask::{count_removed_lines, objects_in_log},
+    mask::{count_removed_lines, methods_of_failed_classes, objects_in_log},
     outcome::{Outcome, Reject, StopReason, TaskMetrics, VerifiedTask, round_fraction},
     prose::{Feature, describe_feature},
     removal::Removal,
@@ -59,7 +59,15 @@ impl CandidateContext<'_> {
                 Ok(()) => break,
                 Err((failed, log)) => {
                     let removed_objects = removal.extracted.all_objects();
-                    let back = objects_in_log(&log, &self.objects, &removed_objects);
+                    let mut back = objects_in_log(&log, &self.objects, &removed_objects);
+                    if back.is_empty() {
+                        back = methods_of_failed_classes(
+                            &log,
+                            &removal.carving,
+                            &self.objects,
+                            &removed_objects,
+                        );
+                    }
                     if back.is_empty() || round >= self.settings.take_away.rounds {
                         removal = self.find_working_part(file, &removal, &failed).await?;
                         break;
@@ -205,17 +213,20 @@ impl CandidateContext<'_> {
             meets_minima,
             lite: false,
             solvability: solvability.counts(),
+            solvability_gaps: solvability.gaps(),
             gold_integrity: None,
+            gold_reasons: Vec::new(),
         };
         task.meets_minima = Some(meets_minima);
         if task.hidden != hidden {
             (_, findings) = verify::prepare_and_scan(self.verify_context(), &task).await?;
             verify::reject_copies(self.verify_context(), &task, &environment, &findings).await?;
         }
-        let integrity =
+        let gold_verdict =
             verify::grade_gold_and_noop(self.verify_context(), &task, &environment, &findings)
                 .await?;
-        facts.gold_integrity = Some(integrity);
+        facts.gold_integrity = Some(gold_verdict.integrity);
+        facts.gold_reasons = gold_verdict.reasons;
         let row = self.level_one_row(&task, file, &removal, &facts, statements.featurebench);
         Ok(VerifiedTask { task, row, facts, solvability })
     }

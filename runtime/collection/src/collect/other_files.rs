@@ -34,15 +34,18 @@ pub(super) fn choose_other_files(
 ) -> Result<OtherFiles, String> {
     let others: Vec<(&String, &FileGraph)> =
         graphs.iter().filter(|(name, _)| *name != file).collect();
-    let enough = settings.files.min(others.len());
+    // A project with few test files may use any of them. Otherwise, one central test file would
+    // make every other file useless.
+    let is_small = others.len() <= settings.files;
+    let enough = if is_small { settings.fewest } else { settings.files };
     if others.is_empty() && settings.fewest > 0 {
         return Err("no other test file has tests that pass every time".to_owned());
     }
-    if enough < settings.fewest {
+    if others.len() < enough {
         return Err(format!(
             "{}, but {} needed",
             format_other_files(others.len()),
-            count_with_verb(settings.fewest)
+            count_with_verb(enough)
         ));
     }
     let names = |chosen: Vec<&String>| chosen.into_iter().cloned().collect::<Vec<_>>();
@@ -152,9 +155,16 @@ mod tests {
             choose_other_files(policy, file, &[1, 2].into(), all, &settings, &mut seeded)
                 .unwrap_err()
         };
+        // In a small project, the only independent file is enough.
+        let mut seeded = SeededRng::from_parts(&["x"]);
+        let (policy, tops) = (Policy::Least, [1, 2].into());
+        let least = choose_other_files(policy, "a", &tops, &all, &settings, &mut seeded).unwrap();
+        assert_eq!((least.files, least.tops), (vec!["d".to_owned()], [1, 2].into()));
+        let shared: BTreeMap<String, FileGraph> =
+            all.keys().map(|name| (name.clone(), graph(&[1, 2]))).collect();
         assert_eq!(
-            reason("a", Policy::Least, &all),
-            "of 3 other test files, at most 2 are independent of its tops, but 3 are needed"
+            reason("a", Policy::Least, &shared),
+            "of 3 other test files, at most 0 are independent of its tops, but 1 is needed"
         );
         let alone = [("a".to_owned(), graph(&[1]))].into();
         for policy in [Policy::All, Policy::Least] {

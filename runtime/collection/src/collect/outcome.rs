@@ -63,9 +63,15 @@ pub struct TaskMetrics {
     /// Counts of what the task's tests require.
     #[serde(default)]
     pub solvability: SolvabilityCounts,
+    /// What the task's tests require and the statement does not contain, as phrases.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub solvability_gaps: Vec<String>,
     /// The integrity of the gold patch's verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gold_integrity: Option<Integrity>,
+    /// The evidence that makes the gold patch's verdict worse than `clean`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gold_reasons: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

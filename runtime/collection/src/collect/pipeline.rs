@@ -31,6 +31,7 @@ use super::{
     project::Project,
     report::{Report, ReportHeader},
     resolution,
+    seeded_rng::SeededRng,
     settings::{SETTINGS_TOML, Settings},
     solvability::Solvability,
     stage_cache::{StageCache, cache_result},
@@ -55,6 +56,8 @@ pub struct CollectionContext<'a> {
     pub attacks: AttackSelection,
     /// The test files from which to create tasks. `None` means all of them.
     pub selected_files: Option<BTreeSet<String>>,
+    /// Maximum number of test files from which to create tasks. The seed selects them.
+    pub max_files: Option<usize>,
     /// A model that decides which objects each test file tests. Without a model, scores decide.
     pub model: Option<&'a dyn Model>,
     /// Receives progress messages.
@@ -223,8 +226,8 @@ pub async fn collect(
         made.iter_mut().for_each(|made| made.task.created_at.clone_from(&uploaded));
     }
     write_dataset(out, &made, &found, &report)?;
-    for (task, integrity) in report.unclean_gold_tasks() {
-        tell(&verify::unclean_warning(task, integrity));
+    for (task, integrity, reasons) in report.unclean_gold_tasks() {
+        tell(&verify::unclean_warning(task, integrity, reasons));
     }
     Ok(report)
 }
@@ -249,7 +252,11 @@ async fn process_test_files<'a>(
 ) -> Vec<(Outcome, Outcome)> {
     let wanted =
         |file: &&String| context.selected_files.as_ref().is_none_or(|only| only.contains(*file));
-    let files: Vec<&String> = candidate_context.graphs.keys().filter(wanted).collect();
+    let mut files: Vec<&String> = candidate_context.graphs.keys().filter(wanted).collect();
+    if let Some(max_files) = context.max_files {
+        files = SeededRng::from_parts(&[&context.seed, "max_files"]).sample(files, max_files);
+        files.sort();
+    }
     let suite = serde_json::to_string(&candidate_context.suite.steady).unwrap_or_default();
     // Include the source in the cache key, because tasks contain it. Two sources at different paths
     // may have the same content.

@@ -9,6 +9,7 @@ use super::{
     outcome::{Reject, TaskMetrics},
     solvability::SolvabilityCounts,
     suite::UnusedItem,
+    verify,
 };
 
 /// The version of `report.json`.
@@ -242,11 +243,11 @@ impl Report {
     }
 
     /// Returns the tasks whose gold patch was not graded `clean`.
-    pub(super) fn unclean_gold_tasks(&self) -> Vec<(&str, Integrity)> {
+    pub(super) fn unclean_gold_tasks(&self) -> Vec<(&str, Integrity, &[String])> {
         let of_both = self.tasks.iter().chain(&self.level_2.tasks);
         let unclean = of_both.filter_map(|task| {
             let integrity = task.gold_integrity.filter(|it| *it != Integrity::Clean)?;
-            Some((task.task.as_str(), integrity))
+            Some((task.task.as_str(), integrity, task.gold_reasons.as_slice()))
         });
         unclean.collect()
     }
@@ -272,10 +273,26 @@ impl Report {
             "| removed tests | {} | | {} | |\n\n`solvability.jsonl` lists each requirement of each task.\n",
             first.left_out, second.left_out
         ));
+        let of_both = self.tasks.iter().chain(&self.level_2.tasks);
+        let gaps: Vec<String> = of_both
+            .filter(|task| !task.solvability_gaps.is_empty())
+            .map(|task| format!("{}: {}", task.task, task.solvability_gaps.join("; ")))
+            .collect();
+        if !gaps.is_empty() {
+            out.push_str(&format!(
+                "\nThe statement of {} doesn't contain everything that the tests require:\n\n- {}\n",
+                count_with_noun(gaps.len(), "task"),
+                gaps.join("\n- ")
+            ));
+        }
         let unclean = self.unclean_gold_tasks();
         if !unclean.is_empty() {
-            let names: Vec<String> =
-                unclean.iter().map(|(task, integrity)| format!("{task}: {integrity}")).collect();
+            let names: Vec<String> = unclean
+                .iter()
+                .map(|(task, integrity, reasons)| {
+                    format!("{task}: {}", verify::with_reasons(*integrity, reasons))
+                })
+                .collect();
             out.push_str(&format!(
                 "\nThe gold patch of {} is not graded `clean`:\n\n- {}\n",
                 count_with_noun(names.len(), "task"),
@@ -430,12 +447,15 @@ mod tests {
             in_statement: 1,
             added: 2,
             uncovered: 0,
+            unstated: 0,
             left_out: 3,
         };
         let suspect = TaskMetrics {
             task: "s".into(),
             solvability: counts,
+            solvability_gaps: vec!["3 tests removed, because the statement can't state `X`".into()],
             gold_integrity: Some(Integrity::Suspect),
+            gold_reasons: vec!["tests_read: tests/test_a.py, by p/a.py".into()],
             ..TaskMetrics::default()
         };
         report.add_level_two(vec![suspect, task("c", false)], Vec::new());
@@ -444,7 +464,8 @@ mod tests {
             "| requirements | 0 | | 8 | |\n| stated by the remaining code | 0 | 0.0% | 5 | 62.5% |\n",
             "| added to the statement | 0 | 0.0% | 2 | 25.0% |\n",
             "| removed tests | 0 | | 3 | |\n",
-            "\nThe gold patch of 1 task is not graded `clean`:\n\n- s: suspect\n",
+            "\nThe statement of 1 task doesn't contain everything that the tests require:\n\n- s: 3 tests removed, because",
+            "\nThe gold patch of 1 task is not graded `clean`:\n\n- s: suspect (tests_read: tests/test_a.py, by p/a.py)\n",
         ] {
             assert!(summary.contains(part), "{part:?} is missing in:\n{summary}");
         }

@@ -118,14 +118,18 @@ pub(crate) struct IdleSettings {
     pub(crate) returns: Vec<String>,
 }
 
-/// Limits for the strings that tests require: their length in characters, and their number per
-/// test.
+/// Limits for the strings that tests require, and for the examples in the statement. Lengths are in
+/// characters.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SolvabilitySettings {
     pub(crate) shortest: usize,
+    pub(crate) shortest_expected: usize,
     pub(crate) longest: usize,
     pub(crate) texts: usize,
+    pub(crate) examples: usize,
+    pub(crate) fewest_examples: usize,
+    pub(crate) all_examples: usize,
 }
 
 #[derive(Debug, Clone, Deserialize)]

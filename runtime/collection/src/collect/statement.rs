@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proctor_datasets::render_template;
 use proctor_types::{Fault, FaultLayer};
+use ruff_python_ast::Stmt;
+use ruff_python_parser::parse_module;
+use ruff_text_size::Ranged;
 use serde::Serialize;
 
 use super::{environment::WORKDIR, objects::Objects, project::Project, traverse::ExtractedObjects};
@@ -47,6 +50,21 @@ struct File<'a> {
 struct Helpers<'a> {
     path: &'a str,
     names: Vec<&'a str>,
+    /// The signatures of public functions.
+    signatures: Vec<String>,
+}
+
+impl<'a> Helpers<'a> {
+    fn from_objects(path: &'a str, objects: &[&'a Object]) -> Self {
+        let is_public = |object: &&&Object| {
+            !object.path.split('.').any(|name| name.starts_with('_') && !name.ends_with("__"))
+        };
+        Self {
+            path,
+            names: objects.iter().map(|object| object.path.as_str()).collect(),
+            signatures: objects.iter().filter(is_public).map(|it| signature(it)).collect(),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -89,9 +107,9 @@ pub(super) fn render_statements(
     for object in carving.objects.iter().filter(|object| is_in(object, &tops)) {
         files.entry(&object.file).or_default().push(object);
     }
-    let mut missing: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut missing: BTreeMap<&str, Vec<&Object>> = BTreeMap::new();
     for object in carving.objects.iter().filter(|object| is_in(object, &helpers)) {
-        missing.entry(&object.file).or_default().push(&object.path);
+        missing.entry(&object.file).or_default().push(object);
     }
     let own = OwnVariables {
         title: statement_title(project, &files),
@@ -107,7 +125,10 @@ pub(super) fn render_statements(
                 objects: objects.iter().map(|it| TemplateObject::from_object(it)).collect(),
             })
             .collect(),
-        helpers: missing.into_iter().map(|(path, names)| Helpers { path, names }).collect(),
+        helpers: missing
+            .iter()
+            .map(|(path, objects)| Helpers::from_objects(path, objects))
+            .collect(),
         exports: files_with_removed_names(carving),
         test_command,
         workdir: WORKDIR,
@@ -117,7 +138,8 @@ pub(super) fn render_statements(
     let interfaces: Vec<Interface> = files
         .iter()
         .map(|(path, objects)| {
-            let code: Vec<String> = objects.iter().map(|object| stub_with_class(object)).collect();
+            let code: Vec<String> =
+                objects.iter().map(|object| in_class(&object.path, &object.stub)).collect();
             Interface { path: format!("{WORKDIR}/{path}"), code: code.join("\n") }
         })
         .collect();
@@ -184,11 +206,29 @@ fn files_with_removed_names(carving: &Carving) -> Vec<String> {
     told.collect()
 }
 
-/// Returns an object's stub. As in FeatureBench, a method's stub is wrapped in its class.
-fn stub_with_class(object: &Object) -> String {
-    let Some((class, _)) = object.path.rsplit_once('.') else { return object.stub.clone() };
-    let inner: String = object
-        .stub
+/// Returns the signature of a function, without its documentation and its notes.
+fn signature(object: &Object) -> String {
+    let header = match parse_module(&object.stub) {
+        Ok(parsed) => match &*parsed.syntax().body {
+            [Stmt::FunctionDef(def)] => {
+                let end = def.body.first().map_or(def.end(), |stmt| stmt.start());
+                let header = &object.stub[def.start().to_usize()..end.to_usize()];
+                // Notes are comments between the signature and the body.
+                let lines = header.lines().filter(|line| !line.trim_start().starts_with('#'));
+                let header = lines.collect::<Vec<_>>().join("\n");
+                format!("{}\n    ...\n", header.trim_end())
+            }
+            _ => object.stub.clone(),
+        },
+        Err(_) => object.stub.clone(),
+    };
+    in_class(&object.path, &header)
+}
+
+/// Returns an object's code. As in FeatureBench, a method is wrapped in its class.
+fn in_class(path: &str, code: &str) -> String {
+    let Some((class, _)) = path.rsplit_once('.') else { return code.to_owned() };
+    let inner: String = code
         .lines()
         .map(|line| if line.is_empty() { "\n".to_owned() } else { format!("    {line}\n") })
         .collect();
@@ -252,6 +292,30 @@ fn revealing_lines(text: &str) -> BTreeSet<String> {
 mod tests {
     use super::*;
     use crate::Kind;
+
+    #[test]
+    fn signature_omits_documentation_and_notes() {
+        let told = |path: &str, stub: &str| {
+            signature(&Object {
+                file: "p/a.py".into(),
+                path: path.into(),
+                kind: Kind::Function,
+                aliases: Vec::new(),
+                stub: stub.into(),
+            })
+        };
+        assert_eq!(
+            told(
+                "f",
+                "@cache\ndef f(\n    a, b='#'\n) -> int:\n    \"\"\"Does it.\"\"\"\n    # Raises E.\n    ...\n"
+            ),
+            "@cache\ndef f(\n    a, b='#'\n) -> int:\n    ...\n"
+        );
+        assert_eq!(
+            told("C.m", "async def m(self):\n    # Seen in tests: returns int.\n    ...\n"),
+            "class C:\n    async def m(self):\n        ...\n"
+        );
+    }
 
     #[test]
     fn files_with_removed_names_lists_names_by_file() {

@@ -12,9 +12,41 @@ use proctor_setup::{
     LayerFindings, Preparation, Purpose, ReadySandbox, Sources, prepare_for_agent,
     resolve_layer_spec,
 };
-use proctor_types::{Fault, FaultLayer, Integrity, OnFinding, SandboxSpec, Task};
+use proctor_types::{
+    EvidenceClass, Fault, FaultLayer, Integrity, OnFinding, SandboxSpec, Task, Verdict,
+};
 
 use super::outcome::StopReason;
+
+/// Maximum number of reasons that are kept for a verdict that is not `clean`.
+const MAX_REASONS: usize = 3;
+
+/// The integrity of the gold patch's verdict.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GoldIntegrity {
+    pub(crate) integrity: Integrity,
+    /// The evidence that makes the verdict worse than `clean`.
+    pub(crate) reasons: Vec<String>,
+}
+
+impl GoldIntegrity {
+    fn from_verdict(verdict: &Verdict) -> Self {
+        let integrity = verdict.integrity;
+        if integrity == Integrity::Clean {
+            return Self { integrity, reasons: Vec::new() };
+        }
+        let counts = verdict.evidence.iter().filter(|one| {
+            one.class.is_some() || EvidenceClass::unverified_reason(&one.kind).is_some()
+        });
+        let mut reasons: Vec<String> = counts
+            .map(|one| format!("{}: {}", one.kind, one.what.lines().next().unwrap_or_default()))
+            .collect();
+        reasons.sort();
+        reasons.dedup();
+        reasons.truncate(MAX_REASONS);
+        Self { integrity, reasons }
+    }
+}
 
 /// The sandbox backend and the sources used for the checks.
 #[derive(Clone, Copy)]
@@ -52,7 +84,8 @@ pub(crate) async fn reject_copies(
 }
 
 /// Grades the gold patch, which must resolve the task, and an empty patch, which must not. Returns
-/// the integrity of the gold patch's verdict.
+/// the integrity of the gold patch's verdict. As in a run, evidence that the task's own tests
+/// produce for every solution does not count.
 ///
 /// # Errors
 /// A rejection with the grader's reason, or a sandbox fault.
@@ -61,7 +94,7 @@ pub(crate) async fn grade_gold_and_noop(
     task: &Task,
     environment: &PreparedEnvironment,
     findings: &LayerFindings,
-) -> Result<Integrity, StopReason> {
+) -> Result<GoldIntegrity, StopReason> {
     let sandboxes = TaskSandboxes { backend: context.backend, environment, findings, task };
     let gold = gold_patch(task)
         .map_err(|error| {
@@ -69,10 +102,10 @@ pub(crate) async fn grade_gold_and_noop(
         })?
         .unwrap_or_default();
     let mut graded = sandboxes.grade(&gold, GradeOptions::default()).await?;
-    if !graded.verdict.resolved {
-        // The tests themselves may change the interpreter. Treat the changes in the gold run as
-        // expected, and grade the gold patch again.
-        let expected = expected_strict_gold_evidence(&graded)?;
+    let expected = expected_strict_gold_evidence(&graded)?;
+    if !graded.verdict.resolved || !expected.is_empty() {
+        // The tests themselves may change the interpreter or read their own files, for example
+        // through a traceback. Treat this evidence as expected, and grade the gold patch again.
         graded = sandboxes
             .grade(&gold, GradeOptions { expected_evidence: expected, ..GradeOptions::default() })
             .await?;
@@ -83,7 +116,7 @@ pub(crate) async fn grade_gold_and_noop(
             format!("gold does not resolve the task: {}", strict_reason(&graded)),
         ));
     }
-    let integrity = graded.verdict.integrity;
+    let integrity = GoldIntegrity::from_verdict(&graded.verdict);
     let graded = sandboxes.grade(b"", GradeOptions::default()).await?;
     if graded.verdict.resolved {
         return Err(StopReason::Reject(
@@ -95,10 +128,19 @@ pub(crate) async fn grade_gold_and_noop(
 }
 
 /// Returns the warning for a task whose gold patch was not graded `clean`.
-pub(crate) fn unclean_warning(task: &str, integrity: Integrity) -> String {
+pub(crate) fn unclean_warning(task: &str, integrity: Integrity, reasons: &[String]) -> String {
     format!(
-        "warning: the gold patch of {task} is graded {integrity}, not clean; reports may also flag honest solutions"
+        "warning: the gold patch of {task} is graded {}, not clean; reports may also flag honest solutions",
+        with_reasons(integrity, reasons)
     )
+}
+
+/// Formats an integrity with the evidence for it.
+pub(crate) fn with_reasons(integrity: Integrity, reasons: &[String]) -> String {
+    match reasons.is_empty() {
+        true => integrity.to_string(),
+        false => format!("{integrity} ({})", reasons.join("; ")),
+    }
 }
 
 /// Grades a patch in a fresh sandbox.

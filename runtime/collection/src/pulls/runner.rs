@@ -149,11 +149,15 @@ impl CandidateRunner<'_> {
         }
         task.fail_to_pass = sorted.fail_to_pass;
         task.pass_to_pass = sorted.pass_to_pass;
-        let integrity = verify::grade_gold_and_noop(judge, &task, &prepared, &findings)
+        let gold = verify::grade_gold_and_noop(judge, &task, &prepared, &findings)
             .await
             .map_err(to_stop_reason)?;
-        if integrity != Integrity::Clean {
-            (self.context.on_progress)(&verify::unclean_warning(task.id.as_str(), integrity));
+        if gold.integrity != Integrity::Clean {
+            (self.context.on_progress)(&verify::unclean_warning(
+                task.id.as_str(),
+                gold.integrity,
+                &gold.reasons,
+            ));
         }
         Ok(task)
     }

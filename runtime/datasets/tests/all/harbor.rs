@@ -324,6 +324,9 @@ fn harbor_accepts_ids_and_rejects_other_options() {
     );
     let refused = load(&["one#image=debian".to_owned()], root.path()).unwrap_err().to_string();
     assert!(refused.contains("only accept the options `ids` and `shape`"), "{refused}");
+    // An id instead of a file is a common mistake.
+    let id = load(&["one#ids=made/one".to_owned()], root.path()).unwrap_err().to_string();
+    assert!(id.contains("no such file; list the ids in a file, one per line"), "{id}");
     let none = load(&["ids#shape=harbor".to_owned()], root.path()).unwrap_err().to_string();
     assert!(none.contains("contains no Harbor task"), "{none}");
 }

@@ -10,7 +10,8 @@ use proctor_report::{
     soundness_checks,
 };
 use proctor_types::{
-    Arm, BudgetKind, Ending, FailureReason, Fault, FaultLayer, Integrity, Interruptions, TaskId,
+    Arm, BudgetKind, Ending, ExitCause, FailureReason, Fault, FaultLayer, Integrity, Interruptions,
+    NO_PREDICTION, Outcome, TaskId,
 };
 
 use crate::report::{submitted_ending, trial};
@@ -343,6 +344,18 @@ fn grid_has_every_task_and_arm() {
         |at: usize| grid.rows[at].cells.iter().map(|cell| cell_text(cell)).collect::<Vec<_>>();
     assert_eq!(cells(0), ["1/2", "2/2"]);
     assert_eq!(cells(19), ["0/2", "0/2, 1 open"]);
+}
+
+#[test]
+fn grid_marks_missing_predictions() {
+    let mut trials = two_arms();
+    trials[0].verdict.as_mut().unwrap().resolved = false;
+    let ending = Ending::ScaffoldExited { cause: ExitCause::Finished, why: NO_PREDICTION.into() };
+    trials[0].outcome = Some(Outcome::from_ending(1, ending));
+    let report = build_report(trials);
+    let grid = build_grid(&report, &report.arms_under_study());
+    let cells: Vec<String> = grid.rows[0].cells.iter().map(|cell| cell_text(cell)).collect();
+    assert_eq!(cells, ["no prediction", "yes"]);
 }
 
 #[test]

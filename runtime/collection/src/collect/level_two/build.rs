@@ -184,7 +184,7 @@ impl CandidateContext<'_> {
         let (environment, findings) =
             verify::prepare_and_scan(self.verify_context(), &task).await?;
         verify::reject_copies(self.verify_context(), &task, &environment, &findings).await?;
-        let integrity =
+        let gold_verdict =
             verify::grade_gold_and_noop(self.verify_context(), &task, &environment, &findings)
                 .await?;
         self.reject_shim(&task, &environment, &findings).await?;
@@ -234,7 +234,9 @@ impl CandidateContext<'_> {
             meets_minima,
             lite: false,
             solvability: solvability.counts(),
-            gold_integrity: Some(integrity),
+            solvability_gaps: solvability.gaps(),
+            gold_integrity: Some(gold_verdict.integrity),
+            gold_reasons: gold_verdict.reasons,
         };
         let row = self.featurebench_row(
             &task,

@@ -36,6 +36,9 @@ setup(
 /// Calls that import a module whose name is given as a string.
 const DYNAMIC_IMPORT_CALLS: [&str; 2] = ["import_module(", "__import__("];
 
+/// The table of loaded modules. Code that looks a module up in it may build the module's name.
+const MODULE_TABLE: &str = "sys.modules[";
+
 /// A package's files, by path.
 pub(in crate::collect) type Files = BTreeMap<String, String>;
 
@@ -147,6 +150,7 @@ fn copy_module(
         text,
         modules,
         imports_by_name: by_name,
+        reads_module_table: text.contains(MODULE_TABLE),
         needed_names: BTreeSet::new(),
         edits: Vec::new(),
     };
@@ -168,6 +172,8 @@ struct ImportRedirector<'a> {
     /// Whether the file imports modules by names that it stores in strings, as plug-ins and lazy
     /// imports do.
     imports_by_name: bool,
+    /// Whether the file looks up loaded modules by name.
+    reads_module_table: bool,
     needed_names: BTreeSet<String>,
     edits: Vec<(std::ops::Range<usize>, String)>,
 }
@@ -185,6 +191,7 @@ impl<'a> Visitor<'a> for ImportRedirector<'_> {
         match expr {
             Expr::StringLiteral(literal) => {
                 self.redirect_name(literal);
+                self.redirect_prefix(literal);
                 self.redirect_generated_imports(literal);
             }
             _ => visitor::walk_expr(self, expr),
@@ -218,6 +225,21 @@ impl ImportRedirector<'_> {
         self.needed_names.insert(module.to_owned());
         let at = span.start + at;
         self.edits.push((at..at, format!("{AGENT_PACKAGE}.")));
+    }
+
+    /// Redirects the prefix of module names to the copy, as in `sys.modules["pkg." + name]`.
+    /// Otherwise, the copy would depend on whether a test has loaded the library before.
+    fn redirect_prefix(&mut self, literal: &ExprStringLiteral) {
+        let prefix = literal.value.to_str();
+        let Some(package) = prefix.strip_suffix('.') else { return };
+        if !self.reads_module_table || !self.modules.contains_key(package) {
+            return;
+        }
+        let span = literal.start().to_usize()..literal.end().to_usize();
+        if let Some(at) = self.text[span.clone()].find(prefix) {
+            let at = span.start + at;
+            self.edits.push((at..at, format!("{AGENT_PACKAGE}.")));
+        }
     }
 
     /// Redirects import statements inside a string to the copy. Code generators and templates
@@ -295,7 +317,10 @@ mod tests {
                 "src/pkg/deep/b2.py",
                 "CODE = \"from pkg.deep.f import \" + 'x', '\\nfrom pkg.none import y'\n",
             ),
-            ("src/pkg/deep/f.py", ""),
+            (
+                "src/pkg/deep/f.py",
+                "import sys\nALL = [sys.modules['pkg.deep.' + m] for m in 'bc']\n",
+            ),
             ("src/pkg/deep/e.py", "NAME = 'pkg.deep.e'\n"),
             ("src/pkg/idle.py", ""),
         ];
@@ -344,6 +369,9 @@ mod tests {
             made["agent_code/pkg/deep/b2.py"],
             "CODE = \"from agent_code.pkg.deep.f import \" + 'x', '\\nfrom pkg.none import y'\n"
         );
+        // So does code that looks modules up by a computed name.
+        let looked_up = &made["agent_code/pkg/deep/f.py"];
+        assert!(looked_up.contains("sys.modules['agent_code.pkg.deep.' + m]"), "{looked_up}");
         assert!(package_patch(&library_shim(&requested)).contains("+from pkg.a import f\n"));
     }
 }

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Coverage, Requirement, RequirementKind,
+    example_choice::choose_examples,
+    examples::Example,
     test_requirements::TestRequirements,
     vocabulary::{CodeVocabulary, VisibleText},
 };
@@ -15,6 +17,10 @@ pub(super) struct TaskTexts<'a> {
     pub(super) tree: &'a VisibleText,
     pub(super) statement: &'a VisibleText,
     pub(super) hidden: &'a CodeVocabulary,
+    /// Names of all functions and classes in the library.
+    pub(super) library_functions: &'a BTreeSet<String>,
+    /// Names of functions and classes whose results depend on the hidden code.
+    pub(super) affected_functions: &'a BTreeSet<String>,
     pub(super) limits: &'a SolvabilitySettings,
 }
 
@@ -49,7 +55,11 @@ pub(super) fn find_requirements(tests: &[TestFunction], texts: &TaskTexts<'_>) -
         add_expectations(&mut found, test, texts);
         add_attributes(&mut found, test, texts);
     }
+    let unstated_words = add_examples(&mut found, tests, texts);
     add_texts(&mut found, tests, texts);
+    add_expected_texts(&mut found, tests, texts);
+    add_values(&mut found, tests, texts);
+    add_unstated_words(&mut found, &unstated_words);
     // If only removed tests have a requirement, don't add the requirement to the statement.
     let uncovered = uncovered_tests(&found);
     for requirement in found.values_mut() {
@@ -57,7 +67,9 @@ pub(super) fn find_requirements(tests: &[TestFunction], texts: &TaskTexts<'_>) -
             requirement.coverage = Coverage::Uncovered;
         }
     }
-    found.into_values().collect()
+    let is_moot =
+        |it: &Requirement| it.coverage == Coverage::Unstated && it.tests.is_subset(&uncovered);
+    found.into_values().filter(|it| !is_moot(it)).collect()
 }
 
 fn uncovered_tests(requirements: &RequirementMap) -> BTreeSet<String> {
@@ -154,12 +166,147 @@ fn add_attributes(requirements: &mut RequirementMap, test: &TestFunction, texts:
             _ => {}
         }
     }
+    for (name, written) in &test.requirements.replaced {
+        // At level 2, tests can only replace attributes of the library, which is not the solution.
+        if texts.tree.is_empty() {
+            continue;
+        }
+        let (kind, none) = (RequirementKind::Replaced, BTreeSet::new());
+        let coverage = texts.word_coverage(name).unwrap_or(Coverage::Added);
+        add_requirement(requirements, test, kind, written, &none, coverage);
+    }
     for (name, by) in &test.requirements.keywords {
         if texts.hidden.names.contains(name) {
             let coverage = texts.word_coverage(name).unwrap_or(Coverage::Added);
             add_requirement(requirements, test, RequirementKind::Keyword, name, by, coverage);
         }
     }
+}
+
+/// Adds examples of what the tests expect. Returns the expected words that the examples leave out,
+/// for each test.
+fn add_examples<'a>(
+    requirements: &mut RequirementMap,
+    tests: &'a [TestFunction],
+    texts: &TaskTexts<'_>,
+) -> Vec<(&'a TestFunction, BTreeSet<String>)> {
+    let choice = choose_examples(tests, texts);
+    for (test, example) in choice.shown {
+        let Some(code) = &example.code else { continue };
+        // Without a call, the comparison doesn't say what it is about.
+        let by = match example.called.is_empty() {
+            true => BTreeSet::from([test.name.clone()]),
+            false => BTreeSet::new(),
+        };
+        add_requirement(requirements, test, RequirementKind::Example, code, &by, Coverage::Added);
+    }
+    choice.unstated
+}
+
+/// Adds strings in the hidden code that are too short for [`add_texts`], but that tests expect.
+fn add_expected_texts(
+    requirements: &mut RequirementMap,
+    tests: &[TestFunction],
+    texts: &TaskTexts<'_>,
+) {
+    let is_candidate = |text: &&String| {
+        let length = text.chars().count();
+        (texts.limits.shortest_expected..texts.limits.shortest).contains(&length)
+            && text.contains(char::is_alphabetic)
+            && texts.word_coverage(text).is_none()
+            && !texts.statement.has_quoted(text)
+            && !texts.tree.has_quoted(text)
+            && texts.is_addable(text)
+    };
+    let said = added_texts(requirements);
+    for text in texts.hidden.texts.iter().filter(is_candidate) {
+        if said.iter().any(|it| has_whole(it, text)) {
+            continue;
+        }
+        for test in tests {
+            let mut examples = test.requirements.examples.iter().filter(|it| texts.is_open(it));
+            let expects = examples.any(|example| {
+                example.expected.iter().any(|it| has_whole(it, text))
+                    && !example.inputs.iter().any(|it| has_whole(it, text))
+            });
+            if expects {
+                let (kind, none) = (RequirementKind::Text, BTreeSet::new());
+                add_requirement(requirements, test, kind, text, &none, Coverage::Added);
+            }
+        }
+    }
+}
+
+/// Adds strings that a test uses as values and that the hidden code handles specially, such as
+/// `en_US` if that code compares with the prefix `en`. Tests that expect an exception are skipped,
+/// because their values may be the reason for the exception.
+fn add_values(requirements: &mut RequirementMap, tests: &[TestFunction], texts: &TaskTexts<'_>) {
+    let is_stated = |text: &str| {
+        texts.word_coverage(text).is_some()
+            || texts.statement.has_quoted(text)
+            || texts.tree.has_quoted(text)
+    };
+    let special: Vec<&String> = texts
+        .hidden
+        .compared
+        .iter()
+        .filter(|text| text.contains(char::is_alphabetic) && !is_stated(text))
+        .collect();
+    let mut said: BTreeSet<&String> = BTreeSet::new();
+    for test in tests.iter().filter(|test| test.requirements.exceptions.is_empty()) {
+        let needs = &test.requirements;
+        let is_expected =
+            |text: &String| needs.examples.iter().any(|example| example.expected.contains(text));
+        let is_special = |text: &&String| {
+            let (starts, ends) = (|it: &str| text.starts_with(it), |it: &str| text.ends_with(it));
+            special.iter().any(|it| (starts(it) || ends(it)) && has_whole(text, it))
+        };
+        let values = needs.strings.iter().filter(is_special);
+        let open =
+            values.filter(|text| !is_expected(text) && !is_stated(text) && texts.is_addable(text));
+        for value in open {
+            // At level 2, the hidden code is the whole library, which may compare many strings.
+            if said.len() == texts.limits.examples && !said.contains(value) {
+                continue;
+            }
+            said.insert(value);
+            let (kind, none) = (RequirementKind::Value, BTreeSet::new());
+            add_requirement(requirements, test, kind, value, &none, Coverage::Added);
+        }
+    }
+}
+
+/// Adds the expected words that nothing in the statement contains. The tests stay in the task,
+/// because a solver may know the words or find a pattern in the examples.
+fn add_unstated_words(
+    requirements: &mut RequirementMap,
+    words: &[(&TestFunction, BTreeSet<String>)],
+) {
+    let said = added_texts(requirements);
+    for (test, words) in words {
+        for word in words.iter().filter(|word| !said.iter().any(|it| it.contains(word.as_str()))) {
+            let (kind, none) = (RequirementKind::Word, BTreeSet::new());
+            add_requirement(requirements, test, kind, word, &none, Coverage::Unstated);
+        }
+    }
+}
+
+/// Returns everything that is added to the statement.
+fn added_texts(requirements: &RequirementMap) -> BTreeSet<String> {
+    let added = requirements.values().filter(|it| it.coverage == Coverage::Added);
+    added.map(|it| it.what.clone()).collect()
+}
+
+/// Whether a text contains another one that is not part of a longer word.
+fn has_whole(text: &str, part: &str) -> bool {
+    let is_inner = |before: Option<char>, after: Option<char>| {
+        before.is_some_and(char::is_alphanumeric) && after.is_some_and(char::is_alphanumeric)
+    };
+    text.match_indices(part).any(|(at, _)| {
+        let end = at + part.len();
+        !is_inner(text[..at].chars().next_back(), part.chars().next())
+            && !is_inner(part.chars().next_back(), text[end..].chars().next())
+    })
 }
 
 /// Adds strings in the hidden code that also occur in the tests' strings. A test that needs too
@@ -171,11 +318,7 @@ fn add_texts(requirements: &mut RequirementMap, tests: &[TestFunction], texts: &
         |text: &&String| text.chars().count() >= limits.shortest && is_mostly_letters(text);
     let long: Vec<&String> = texts.hidden.texts.iter().filter(is_long).collect();
     // Everything that is added to the statement, including strings that are added below.
-    let mut said: BTreeSet<String> = requirements
-        .values()
-        .filter(|it| it.coverage == Coverage::Added)
-        .map(|it| it.what.clone())
-        .collect();
+    let mut said = added_texts(requirements);
     let mut open: Vec<(&TestFunction, BTreeSet<&String>)> = Vec::new();
     for test in tests {
         let strings = &test.requirements.strings;
@@ -226,6 +369,31 @@ fn is_mostly_letters(text: &str) -> bool {
 }
 
 impl TaskTexts<'_> {
+    /// Whether an example depends on the hidden code and expects a string that is not stated.
+    pub(super) fn is_open(&self, example: &Example) -> bool {
+        let calls = |names: &BTreeSet<String>| !names.is_disjoint(&example.called);
+        let is_affected =
+            example.uses_state || calls(self.affected_functions) || !calls(self.library_functions);
+        is_affected && example.expected.iter().any(|text| !self.is_stated(text, example))
+    }
+
+    /// Whether the task's texts contain an expected string, or whether it is one of the inputs.
+    pub(super) fn is_stated(&self, text: &str, example: &Example) -> bool {
+        text.trim().is_empty()
+            || example.inputs.contains(text)
+            || self.statement.has_quoted(text)
+            || self.tree.has_quoted(text)
+    }
+
+    pub(super) fn has_word(&self, word: &str) -> bool {
+        self.word_coverage(word).is_some()
+    }
+
+    /// Whether a text is fit for the statement.
+    pub(super) fn is_addable(&self, text: &str) -> bool {
+        text.chars().count() <= self.limits.longest && !text.contains(char::is_control)
+    }
+
     fn word_coverage(&self, word: &str) -> Option<Coverage> {
         if self.statement.has_word(word) {
             return Some(Coverage::Statement);
@@ -243,9 +411,7 @@ impl TaskTexts<'_> {
     /// Returns [`Coverage::Added`] if the text can be added to the statement, and
     /// [`Coverage::Uncovered`] otherwise.
     fn addable_coverage(&self, text: &str) -> Coverage {
-        let enters =
-            text.chars().count() <= self.limits.longest && !text.contains(char::is_control);
-        if enters { Coverage::Added } else { Coverage::Uncovered }
+        if self.is_addable(text) { Coverage::Added } else { Coverage::Uncovered }
     }
 }
 
@@ -291,8 +457,18 @@ def parse(text, **options):
             called_functions: BTreeMap::from([("parse".to_owned(), true)]),
         };
         let names = ["test_raises", "test_private", "test_text", "test_page", "test_gone"];
-        let limits = SolvabilitySettings { shortest: 12, longest: 60, texts: 2 };
+        let limits = SolvabilitySettings {
+            shortest: 12,
+            shortest_expected: 2,
+            longest: 60,
+            texts: 2,
+            examples: 2,
+            fewest_examples: 1,
+            all_examples: 5,
+        };
         let shown = TaskTexts {
+            library_functions: &BTreeSet::new(),
+            affected_functions: &BTreeSet::new(),
             tree: &VisibleText::new("LIMIT = 3\n".to_owned()),
             statement: &VisibleText::new(
                 "def parse(text, **options):\n    # Raises ValueError.\n    shown\n".to_owned(),
@@ -322,7 +498,6 @@ def parse(text, **options):
                 "Raised ValueError Statement test_raises",
                 "Pattern no such level Added test_raises",
                 "Text First line here Uncovered test_page",
-                "Text Written by the parser: Added test_text",
                 "Text second line here Uncovered test_page",
                 "Text third line here Uncovered test_page",
                 "Attribute page Uncovered test_page",
@@ -330,8 +505,93 @@ def parse(text, **options):
                 "Attribute text Statement test_text",
                 "PrivateAttribute _cache Added test_private",
                 "Keyword max_depth Added test_raises",
+                "Example parse('a').text == 'Written by the parser: a' Added test_text",
             ]
         );
+    }
+
+    #[test]
+    fn short_hidden_text_is_added_if_tests_expect_it_and_no_example_shows_it() {
+        let example = Example {
+            code: None,
+            expected: vec!["+Inf".to_owned(), "this or that".to_owned()],
+            inputs: BTreeSet::from(["an input".to_owned()]),
+            called: BTreeSet::new(),
+            uses_state: false,
+        };
+        let test = TestFunction {
+            name: "test".to_owned(),
+            requirements: TestRequirements { examples: vec![example], ..Default::default() },
+            called_functions: BTreeMap::new(),
+        };
+        let limits = SolvabilitySettings {
+            shortest: 12,
+            shortest_expected: 2,
+            longest: 60,
+            texts: 1,
+            examples: 1,
+            fewest_examples: 1,
+            all_examples: 1,
+        };
+        let shown = TaskTexts {
+            library_functions: &BTreeSet::new(),
+            affected_functions: &BTreeSet::new(),
+            tree: &VisibleText::default(),
+            statement: &VisibleText::new("Returns this or the other.".to_owned()),
+            // `or` is a word of the statement, and `an` occurs in no expected string.
+            hidden: &CodeVocabulary::from_code("x = '+Inf', 'or', 'an', '-Inf'\n"),
+            limits: &limits,
+        };
+        let told: Vec<(RequirementKind, String, Coverage)> = find_requirements(&[test], &shown)
+            .into_iter()
+            .map(|it| (it.kind, it.what, it.coverage))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                (RequirementKind::Text, "+Inf".to_owned(), Coverage::Added),
+                (RequirementKind::Word, "that".to_owned(), Coverage::Unstated),
+            ]
+        );
+        assert!(has_whole("a +Inf", "+Inf") && !has_whole("information", "in"));
+    }
+
+    #[test]
+    fn values_that_the_hidden_code_compares_are_added() {
+        let test = |name: &str, strings: &[&str], exceptions: &[&str]| TestFunction {
+            name: name.to_owned(),
+            requirements: TestRequirements {
+                strings: strings.iter().map(|&it| it.to_owned()).collect(),
+                exceptions: exceptions.iter().map(|&it| (it.to_owned(), BTreeSet::new())).collect(),
+                ..TestRequirements::default()
+            },
+            called_functions: BTreeMap::new(),
+        };
+        let tests = [
+            test("plain", &["en_US", "en_ZA", "en_GB", "open", "fr_FR"], &[]),
+            test("raises", &["xx_en"], &["KeyError"]),
+        ];
+        let limits = SolvabilitySettings {
+            shortest: 12,
+            shortest_expected: 2,
+            longest: 60,
+            texts: 2,
+            examples: 1,
+            fewest_examples: 1,
+            all_examples: 1,
+        };
+        let shown = TaskTexts {
+            library_functions: &BTreeSet::new(),
+            affected_functions: &BTreeSet::new(),
+            tree: &VisibleText::default(),
+            statement: &VisibleText::new("Raises KeyError. A name, e.g. `en_GB`.".to_owned()),
+            hidden: &CodeVocabulary::from_code("x = name.startswith('en')\n"),
+            limits: &limits,
+        };
+        let told: Vec<(RequirementKind, String)> =
+            find_requirements(&tests, &shown).into_iter().map(|it| (it.kind, it.what)).collect();
+        let expected = [(RequirementKind::Raised, "KeyError"), (RequirementKind::Value, "en_US")];
+        assert_eq!(told, expected.map(|(kind, what)| (kind, what.to_owned())));
     }
 
     #[test]
@@ -345,8 +605,18 @@ def parse(text, **options):
             called_functions: BTreeMap::new(),
         };
         let tests = [test("both", &["first text, second text"]), test("one", &["first text"])];
-        let limits = SolvabilitySettings { shortest: 10, longest: 60, texts: 1 };
+        let limits = SolvabilitySettings {
+            shortest: 10,
+            shortest_expected: 3,
+            longest: 60,
+            texts: 1,
+            examples: 1,
+            fewest_examples: 1,
+            all_examples: 1,
+        };
         let shown = TaskTexts {
+            library_functions: &BTreeSet::new(),
+            affected_functions: &BTreeSet::new(),
             tree: &VisibleText::default(),
             statement: &VisibleText::default(),
             hidden: &CodeVocabulary::from_code("x = 'first text', 'second text'\n"),

@@ -13,6 +13,7 @@ use ruff_python_parser::parse_module;
 use ruff_text_size::Ranged;
 
 use super::{
+    examples::{Values, read_examples},
     expectation::{Expectation, is_message, last_component, looks_like_exception},
     test_requirements::TestRequirements,
 };
@@ -57,7 +58,8 @@ impl FileRequirements {
         let body = &parsed.syntax().body;
         let mut imports = ImportCollector { own_module, bound_names: BTreeMap::new() };
         body.iter().for_each(|stmt| imports.visit_stmt(stmt));
-        let file = FileContext { text, imports: imports.bound_names, roots };
+        let variables = top_level_statements(body).into_iter().filter_map(assigned_value).collect();
+        let file = FileContext { text, imports: imports.bound_names, roots, variables };
         let mut out = Self::default();
         for stmt in top_level_statements(body) {
             match stmt {
@@ -137,6 +139,7 @@ impl FileRequirements {
             parameter.default.iter().for_each(|it| reader.visit_expr(it));
         }
         def.body.iter().for_each(|stmt| reader.visit_stmt(stmt));
+        reader.requirements.examples = read_examples(file.text, def, &file.variables);
         let path = qualified_name(class, &def.name);
         if def.decorator_list.iter().any(|it| is_autouse(&it.expression)) {
             self.autouse_fixtures.insert(path.clone());
@@ -203,11 +206,28 @@ fn is_autouse(decorator: &Expr) -> bool {
     call.arguments.keywords.iter().any(|it| it.arg.as_ref().is_some_and(|arg| arg == "autouse"))
 }
 
+/// Returns the name and the value of an assignment to a single name.
+fn assigned_value(stmt: &Stmt) -> Option<(&str, &Expr)> {
+    match stmt {
+        Stmt::Assign(assign) => match &*assign.targets {
+            [Expr::Name(target)] => Some((target.id.as_str(), &*assign.value)),
+            _ => None,
+        },
+        Stmt::AnnAssign(assign) => {
+            let target = assign.target.as_name_expr()?;
+            Some((target.id.as_str(), assign.value.as_deref()?))
+        }
+        _ => None,
+    }
+}
+
 struct FileContext<'a> {
     text: &'a str,
     /// The module and name that each local name refers to.
     imports: BTreeMap<String, (String, Option<String>)>,
     roots: &'a BTreeSet<String>,
+    /// The values of module-level variables.
+    variables: Values<'a>,
 }
 
 impl FileContext<'_> {
@@ -354,12 +374,46 @@ impl<'f> UnitReader<'f> {
         {
             self.add_messages(call.arguments.args.iter(), true);
         }
+        self.read_replacement(call);
         if self.file.is_foreign(&call.func) {
             return;
         }
         for keyword in call.arguments.keywords.iter().filter_map(|it| it.arg.as_ref()) {
             let by = self.requirements.keywords.entry(keyword.to_string()).or_default();
             by.extend(name.clone());
+        }
+    }
+
+    /// Reads a call that replaces or deletes an attribute of the library, such as
+    /// `monkeypatch.setattr(module, "name", value)` or `mock.patch("package.module.name")`.
+    fn read_replacement(&mut self, call: &ExprCall) {
+        let Some(function) = last_component(&call.func) else { return };
+        let (first, second) = match &*call.arguments.args {
+            [first, second, ..] => (first, Some(second)),
+            [first] => (first, None),
+            [] => return,
+        };
+        // The built-in function `setattr` says nothing about the library.
+        let owner = call.func.as_attribute_expr().map(|it| &*it.value);
+        let is_setter = matches!(function.as_str(), "setattr" | "delattr") && owner.is_some();
+        let is_patch = function == "object"
+            && owner.and_then(last_component).is_some_and(|name| name == "patch");
+        let (by_path, by_name) = (is_setter || function == "patch", is_setter || is_patch);
+        match (first, second) {
+            (Expr::StringLiteral(path), _) if by_path => {
+                let path = path.value.to_str();
+                if let Some((_, name)) = path.rsplit_once('.')
+                    && self.file.is_library_module(path)
+                {
+                    self.requirements.replaced.insert(name.to_owned(), path.to_owned());
+                }
+            }
+            (owner, Some(Expr::StringLiteral(name))) if by_name && !self.file.is_foreign(owner) => {
+                let Some(owner) = dotted_name(owner) else { return };
+                let name = name.value.to_str();
+                self.requirements.replaced.insert(name.to_owned(), format!("{owner}.{name}"));
+            }
+            _ => {}
         }
     }
 
@@ -482,7 +536,11 @@ class TestParse(Base):
             parse(one).walk()
         assert str(e.value) == 'bad token at 3'
 
-def test_two():
+def test_two(monkeypatch):
+    monkeypatch.setattr(deep, '__spec__', None)
+    monkeypatch.delattr('pkg.deep.timer')
+    monkeypatch.setattr(os, 'sep', '/')
+    assert deep.tell(2) == 'two'
     with pytest.warns(DeprecationWarning, match='use parse'):
         parse('x')
     pytest.raises((ValueError, KeyError), parse, 1)
@@ -538,6 +596,10 @@ def test_two():
             needs.warnings,
             BTreeMap::from([("DeprecationWarning".into(), name_set(&["parse"]))])
         );
+        let replaced: Vec<&str> = needs.replaced.values().map(String::as_str).collect();
+        assert_eq!(replaced, ["deep.__spec__", "pkg.deep.timer"]);
+        let codes: Vec<&str> = needs.examples.iter().filter_map(|it| it.code.as_deref()).collect();
+        assert_eq!(codes, ["deep.tell(2) == 'two'"]);
         let raised: Vec<&str> = needs.exceptions.keys().map(String::as_str).collect();
         // `Exception` is not recorded, because it matches any exception.
         assert_eq!(raised, ["KeyError", "ValueError"]);

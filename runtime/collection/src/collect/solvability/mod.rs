@@ -5,6 +5,8 @@
 //! requirement from the task.
 
 mod coverage;
+mod example_choice;
+mod examples;
 mod expectation;
 mod file_requirements;
 mod tasks;
@@ -13,10 +15,14 @@ mod vocabulary;
 
 use std::collections::BTreeSet;
 
+use proctor_types::count_with_noun;
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of functions named in a sentence of the statement.
 const MAX_LISTED_FUNCTIONS: usize = 4;
+
+/// Maximum number of requirements named in a task's gaps.
+const MAX_LISTED_GAPS: usize = 5;
 
 /// The kind of a requirement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -43,6 +49,14 @@ pub enum RequirementKind {
     PrivateAttribute,
     /// A keyword argument.
     Keyword,
+    /// An attribute of the library that the test replaces or deletes.
+    Replaced,
+    /// A comparison of a result with fixed strings that are stated nowhere else.
+    Example,
+    /// A string that the test uses and that the hidden code handles specially.
+    Value,
+    /// A word in a string that the test expects.
+    Word,
 }
 
 /// Where a solver can find a requirement.
@@ -57,6 +71,8 @@ pub enum Coverage {
     Added,
     /// Nowhere. Tests with such a requirement are removed from the task.
     Uncovered,
+    /// Nowhere, because the statement shows only some of the tests' examples. The tests stay.
+    Unstated,
 }
 
 /// A requirement of one or more tests.
@@ -90,6 +106,9 @@ pub struct SolvabilityCounts {
     pub in_statement: usize,
     pub added: usize,
     pub uncovered: usize,
+    /// Words that the tests expect and the statement does not contain.
+    #[serde(default)]
+    pub unstated: usize,
     /// Number of tests that were removed.
     pub left_out: usize,
 }
@@ -103,8 +122,39 @@ impl Solvability {
             in_statement: of(Coverage::Statement),
             added: of(Coverage::Added),
             uncovered: of(Coverage::Uncovered),
+            unstated: of(Coverage::Unstated),
             left_out: self.left_out.len(),
         }
+    }
+
+    /// Returns what makes the task harder than it should be: the removed tests and the unstated
+    /// words, with the first few requirements of each.
+    pub(super) fn gaps(&self) -> Vec<String> {
+        let named = |coverage| {
+            let of = self.requirements.iter().filter(|it| it.coverage == coverage);
+            let all: Vec<String> = of.map(|it| markdown_code(&it.what)).collect();
+            let more = match all.len().saturating_sub(MAX_LISTED_GAPS) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let shown: Vec<String> = all.into_iter().take(MAX_LISTED_GAPS).collect();
+            shown.join(", ") + &more
+        };
+        let mut out = Vec::new();
+        if !self.left_out.is_empty() {
+            out.push(format!(
+                "{} removed, because the statement can't state {}",
+                count_with_noun(self.left_out.len(), "test"),
+                named(Coverage::Uncovered)
+            ));
+        }
+        if self.counts().unstated > 0 {
+            out.push(format!(
+                "the examples don't contain all expected words: {}",
+                named(Coverage::Unstated)
+            ));
+        }
+        out
     }
 
     /// Returns the sentences to be added to the statement.
@@ -122,6 +172,7 @@ impl SolvabilityCounts {
             in_statement: sum.in_statement + one.in_statement,
             added: sum.added + one.added,
             uncovered: sum.uncovered + one.uncovered,
+            unstated: sum.unstated + one.unstated,
             left_out: sum.left_out + one.left_out,
         })
     }
@@ -134,6 +185,7 @@ impl SolvabilityCounts {
             ("stated by the statement", self.in_statement),
             ("added to the statement", self.added),
             ("not stated; its tests were removed", self.uncovered),
+            ("not stated; its tests stay", self.unstated),
         ];
         let share = |count: usize| count as f64 / self.requirements.max(1) as f64;
         rows.into_iter().map(|(name, count)| (name, count, share(count))).collect()
@@ -166,7 +218,16 @@ impl Requirement {
             RequirementKind::Attribute | RequirementKind::PrivateAttribute => {
                 format!("Tests use the attribute {what}, as in {by}.")
             }
-            RequirementKind::Call | RequirementKind::Name | RequirementKind::Constant => {
+            RequirementKind::Replaced => format!("Tests replace or delete {what}."),
+            RequirementKind::Value => {
+                format!("Tests use the value {what} and expect no exception.")
+            }
+            RequirementKind::Example if by.is_empty() => format!("Tests expect {what}."),
+            RequirementKind::Example => format!("{by} expects {what}."),
+            RequirementKind::Call
+            | RequirementKind::Name
+            | RequirementKind::Constant
+            | RequirementKind::Word => {
                 format!("Tests use {what}.")
             }
         }
@@ -209,6 +270,10 @@ mod tests {
                 requirement(RequirementKind::Pattern, "no `x`", &[], Coverage::Added),
                 requirement(RequirementKind::Name, "LIMIT", &[], Coverage::Uncovered),
                 requirement(RequirementKind::PrivateAttribute, "_c", &["f()._c"], Coverage::Added),
+                requirement(RequirementKind::Replaced, "m.__spec__", &[], Coverage::Added),
+                requirement(RequirementKind::Example, "f(1) == '+1'", &[], Coverage::Added),
+                requirement(RequirementKind::Example, "log == ['a']", &["test_a"], Coverage::Added),
+                requirement(RequirementKind::Word, "rare", &[], Coverage::Unstated),
             ],
             left_out: vec!["t::a".into()],
         };
@@ -218,11 +283,21 @@ mod tests {
                 "Tests expect `KeyError` to be raised (`get`).",
                 "The text of an exception or a warning matches the regular expression `` no `x` ``.",
                 "Tests use the attribute `_c`, as in `f()._c`.",
+                "Tests replace or delete `m.__spec__`.",
+                "Tests expect `f(1) == '+1'`.",
+                "`test_a` expects `log == ['a']`.",
+            ]
+        );
+        assert_eq!(
+            report.gaps(),
+            [
+                "1 test removed, because the statement can't state `LIMIT`",
+                "the examples don't contain all expected words: `rare`",
             ]
         );
         let counts = report.counts();
         let two = SolvabilityCounts::sum([&counts, &counts].into_iter());
-        assert_eq!((two.requirements, two.added, two.uncovered, two.left_out), (10, 6, 2, 2));
-        assert_eq!(two.rows()[2], ("added to the statement", 6, 0.6));
+        assert_eq!((two.requirements, two.added, two.uncovered, two.left_out), (18, 12, 2, 2));
+        assert_eq!(two.rows()[4], ("not stated; its tests stay", 2, 2.0 / 18.0));
     }
 }

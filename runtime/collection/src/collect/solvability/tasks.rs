@@ -80,6 +80,7 @@ impl CandidateContext<'_> {
             text: &text,
             tree: &VisibleText::new(self.remaining_text(task, removal)),
             hidden: &hidden,
+            affected: &self.affected_functions(file, &removed_objects),
             statement,
         };
         self.build_solvability(file, task, &report_inputs, &calls)
@@ -115,8 +116,13 @@ impl CandidateContext<'_> {
             });
             of_asked.collect()
         };
-        let report_inputs =
-            ReportInputs { text, tree: &VisibleText::default(), hidden: &hidden, statement };
+        let report_inputs = ReportInputs {
+            text,
+            tree: &VisibleText::default(),
+            hidden: &hidden,
+            affected: &self.library_functions(),
+            statement,
+        };
         self.build_solvability(file, task, &report_inputs, &calls)
     }
 
@@ -160,6 +166,8 @@ impl CandidateContext<'_> {
             tree: inputs.tree,
             statement: &VisibleText::new(inputs.statement.to_owned()),
             hidden: inputs.hidden,
+            library_functions: &self.library_functions(),
+            affected_functions: inputs.affected,
             limits: &self.settings.solvability,
         };
         let requirements = find_requirements(&tests, &shown);
@@ -187,6 +195,41 @@ impl CandidateContext<'_> {
             }
         }
         out
+    }
+
+    /// Returns the names of all functions and classes in the library.
+    fn library_functions(&self) -> BTreeSet<String> {
+        self.objects.list.iter().map(|object| object.name().to_owned()).collect()
+    }
+
+    /// Returns the names of functions and classes that call removed code in a test file's tests,
+    /// directly or indirectly, and of the removed code itself.
+    fn affected_functions(&self, file: &str, removed: &BTreeSet<usize>) -> BTreeSet<String> {
+        let mut affected = removed.clone();
+        if let Some(graph) = self.graphs.get(file) {
+            let reached = graph.reached_objects.iter();
+            let callees: Vec<(usize, BTreeSet<usize>)> =
+                reached.map(|&index| (index, graph.callees_of(index))).collect();
+            loop {
+                let before = affected.len();
+                for (index, called) in &callees {
+                    if !called.is_disjoint(&affected) {
+                        affected.insert(*index);
+                    }
+                }
+                if affected.len() == before {
+                    break;
+                }
+            }
+        }
+        let mut names = BTreeSet::new();
+        for object in affected.iter().filter_map(|&index| self.objects.list.get(index)) {
+            names.insert(object.name().to_owned());
+            // Operators and constructors are called through their class.
+            let class = object.class().filter(|_| object.name().starts_with("__"));
+            names.extend(class.and_then(|it| it.rsplit('.').next()).map(str::to_owned));
+        }
+        names
     }
 
     /// Returns the text of all package files and test files that the agent can read in a level-1
@@ -232,5 +275,7 @@ struct ReportInputs<'a> {
     text: &'a str,
     tree: &'a VisibleText,
     hidden: &'a CodeVocabulary,
+    /// Names of functions and classes whose results depend on the hidden code.
+    affected: &'a BTreeSet<String>,
     statement: &'a str,
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::expectation::Expectation;
+use super::{examples::Example, expectation::Expectation};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct TestRequirements {
@@ -15,6 +15,10 @@ pub(super) struct TestRequirements {
     pub(super) warnings: BTreeMap<String, BTreeSet<String>>,
     /// Expected messages of exceptions and warnings.
     pub(super) messages: BTreeMap<String, Message>,
+    /// Comparisons of results with fixed strings.
+    pub(super) examples: Vec<Example>,
+    /// Attributes that the test replaces or deletes, each with the code that names the attribute.
+    pub(super) replaced: BTreeMap<String, String>,
     /// All string literals in the test.
     pub(super) strings: BTreeSet<String>,
     /// Attribute names, each with an expression that uses the attribute.
@@ -45,6 +49,14 @@ impl TestRequirements {
         sets(&mut self.keywords, &other.keywords);
         for (text, message) in &other.messages {
             self.add_message(text, message.is_pattern, &message.functions);
+        }
+        for example in &other.examples {
+            if !self.examples.contains(example) {
+                self.examples.push(example.clone());
+            }
+        }
+        for (name, written) in &other.replaced {
+            self.replaced.entry(name.clone()).or_insert_with(|| written.clone());
         }
         self.strings.extend(other.strings.iter().cloned());
         for (name, written) in &other.attributes {

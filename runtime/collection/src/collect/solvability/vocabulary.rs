@@ -16,6 +16,8 @@ pub(super) struct CodeVocabulary {
     pub(super) names: BTreeSet<String>,
     /// Fixed parts of strings, without placeholders. Docstrings are excluded.
     pub(super) texts: BTreeSet<String>,
+    /// Strings with which the code compares values, including prefixes and suffixes.
+    pub(super) compared: BTreeSet<String>,
 }
 
 impl CodeVocabulary {
@@ -31,12 +33,14 @@ impl CodeVocabulary {
     pub(super) fn extend(&mut self, other: Self) {
         self.names.extend(other.names);
         self.texts.extend(other.texts);
+        self.compared.extend(other.compared);
     }
 
     /// Removes the names and strings that also occur in `excluded`.
     pub(super) fn difference(mut self, excluded: &Self) -> Self {
         self.names.retain(|name| !excluded.names.contains(name));
         self.texts.retain(|text| !excluded.texts.contains(text));
+        self.compared.retain(|text| !excluded.compared.contains(text));
         self
     }
 }
@@ -54,6 +58,19 @@ impl VocabularyReader {
             self.0.names.insert(text.to_owned());
         }
         self.0.texts.extend(fixed_parts(text));
+    }
+
+    /// Adds the strings in one side of a comparison, which may be a collection of strings.
+    fn add_compared(&mut self, expr: &Expr) {
+        match expr {
+            Expr::StringLiteral(literal) => {
+                self.0.compared.insert(literal.value.to_str().to_owned());
+            }
+            Expr::Tuple(tuple) => tuple.elts.iter().for_each(|it| self.add_compared(it)),
+            Expr::List(list) => list.elts.iter().for_each(|it| self.add_compared(it)),
+            Expr::Set(set) => set.elts.iter().for_each(|it| self.add_compared(it)),
+            _ => {}
+        }
     }
 }
 
@@ -82,6 +99,16 @@ impl<'a> Visitor<'a> for VocabularyReader {
                 self.0.names.insert(attribute.attr.to_string());
             }
             Expr::StringLiteral(literal) => self.add_text(literal.value.to_str()),
+            Expr::Compare(compare) => {
+                self.add_compared(&compare.left);
+                compare.comparators.iter().for_each(|it| self.add_compared(it));
+            }
+            Expr::Call(call) => {
+                let method = call.func.as_attribute_expr().map(|it| it.attr.as_str());
+                if matches!(method, Some("startswith" | "endswith")) {
+                    call.arguments.args.iter().for_each(|it| self.add_compared(it));
+                }
+            }
             _ => {}
         }
         visitor::walk_expr(self, expr);
@@ -150,6 +177,20 @@ impl VisibleText {
         Self { text, words }
     }
 
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    /// Whether the text occurs in quotes. Unlike [`Self::has_text`], this also works for short
+    /// texts, which may be a part of any word.
+    pub(super) fn has_quoted(&self, text: &str) -> bool {
+        ['"', '\'', '`'].iter().any(|quote| self.text.contains(&format!("{quote}{text}{quote}")))
+    }
+
     pub(super) fn has_word(&self, word: &str) -> bool {
         self.words.contains(word)
     }
@@ -186,6 +227,11 @@ mod tests {
             0
         );
         assert_eq!(CodeVocabulary::from_code("def f(:"), CodeVocabulary::default());
+        let words = CodeVocabulary::from_code(
+            "if x == 'a' or x in ('b', 'c') or x.startswith('en') or f('d'):\n    pass\n",
+        );
+        let compared: Vec<&str> = words.compared.iter().map(String::as_str).collect();
+        assert_eq!(compared, ["a", "b", "c", "en"]);
     }
 
     #[test]
@@ -199,5 +245,7 @@ mod tests {
         let visible = VisibleText::new("raise E('can\\'t do it', \"a \\\\d+ b\")".to_owned());
         assert!(visible.has_text("can't do it") && visible.has_text("a \\d+ b"));
         assert!(visible.has_word("raise") && !visible.has_word("rais"));
+        let visible = VisibleText::new("Returns `a` or \"it's\".".to_owned());
+        assert!(visible.has_quoted("a") && visible.has_quoted("it's") && !visible.has_quoted("R"));
     }
 }

@@ -1,0 +1,661 @@
+//! Extracts examples from a test: comparisons of the library's results with fixed strings.
+//!
+//! For a parametrized test, and for a loop over a table, each row of the table yields an example.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ruff_python_ast::{
+    CmpOp, Expr, ExprCall, ExprContext, Stmt, StmtFor, StmtFunctionDef,
+    visitor::{self, Visitor},
+};
+use ruff_text_size::Ranged;
+
+use super::expectation::{is_message, last_component};
+
+/// Maximum number of names that are followed to find a value. Code may define names in a cycle.
+const MAX_DEPTH: usize = 6;
+
+/// Methods of unittest that compare two values.
+const EQUAL_METHODS: [&str; 8] = [
+    "assertEqual",
+    "assertEquals",
+    "assertListEqual",
+    "assertTupleEqual",
+    "assertSetEqual",
+    "assertDictEqual",
+    "assertSequenceEqual",
+    "assertMultiLineEqual",
+];
+
+/// A comparison of a result with fixed strings.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Example {
+    /// The comparison, as in `parse("a") == "b"`. `None` if it does not fit on one line.
+    pub(super) code: Option<String>,
+    /// The strings with which the result is compared.
+    pub(super) expected: Vec<String>,
+    /// The string literals in the compared expression.
+    pub(super) inputs: BTreeSet<String>,
+    /// The functions that the compared expression calls. Only the last component of a dotted name
+    /// is kept.
+    pub(super) called: BTreeSet<String>,
+    /// Whether the compared expression uses a local variable that other code may have changed, such
+    /// as a list to which a callback appends.
+    pub(super) uses_state: bool,
+}
+
+/// Values of names, as expressions.
+pub(super) type Values<'a> = BTreeMap<&'a str, &'a Expr>;
+
+/// Returns the examples in a test function or a helper. `text` is the file's text, and `variables`
+/// are the values of its module-level variables.
+pub(super) fn read_examples<'a>(
+    text: &'a str,
+    def: &'a StmtFunctionDef,
+    variables: &Values<'a>,
+) -> Vec<Example> {
+    let mut body = BodyReader::default();
+    def.body.iter().for_each(|stmt| body.visit_stmt(stmt));
+    let decorators = def.decorator_list.iter();
+    let mut tables: Vec<Table<'a>> =
+        decorators.filter_map(|it| Table::from_decorator(&it.expression, variables)).collect();
+    tables.extend(body.loops.iter().copied().filter_map(|it| Table::from_loop(it, variables)));
+    let locals = body.inlinable_locals();
+    let mut out = Vec::new();
+    for comparison in &body.comparisons {
+        let mut used = NameCollector::default();
+        comparison.sides.iter().for_each(|side| used.collect(side, &locals));
+        let mut of_comparison = tables.iter().filter(|table| table.binds_any(&used.0));
+        let table = of_comparison.next();
+        // Only one table can be filled in.
+        if of_comparison.next().is_some() {
+            continue;
+        }
+        let uses_state = used.0.iter().any(|name| {
+            let is_filled_in =
+                locals.contains_key(name) || table.is_some_and(|it| it.names.contains(name));
+            body.bound.contains_key(name) && !is_filled_in
+        });
+        let no_rows = [Vec::new()];
+        let rows = table.map_or(no_rows.as_slice(), |table| table.rows.as_slice());
+        for row in rows {
+            let mut values = locals.clone();
+            if let Some(table) = table {
+                values.extend(table.names.iter().copied().zip(row.iter().copied()));
+            }
+            let example = comparison.to_example(text, &values, variables);
+            out.extend(example.map(|example| Example { uses_state, ..example }));
+        }
+    }
+    out
+}
+
+/// How a comparison is written.
+#[derive(Debug, Clone, Copy)]
+enum Form<'a> {
+    /// `a == b`
+    Equal,
+    /// `a in b`
+    In,
+    /// `a.startswith(b)`
+    Method(&'a str),
+    /// `re.search(b, a)`
+    Search(&'a str),
+}
+
+struct Comparison<'a> {
+    form: Form<'a>,
+    /// For `Equal`, in any order. Otherwise, the result and the fixed string.
+    sides: [&'a Expr; 2],
+}
+
+impl<'a> Comparison<'a> {
+    /// Collects the comparisons in a condition that a test asserts.
+    fn collect(expr: &'a Expr, out: &mut Vec<Self>) {
+        match expr {
+            Expr::BoolOp(operation) if operation.op.is_and() => {
+                operation.values.iter().for_each(|value| Self::collect(value, out));
+            }
+            Expr::Compare(compare) => {
+                let ([op], [right]) = (&*compare.ops, &*compare.comparators) else { return };
+                match op {
+                    CmpOp::Eq => {
+                        out.push(Self { form: Form::Equal, sides: [&*compare.left, right] });
+                    }
+                    CmpOp::In => out.push(Self { form: Form::In, sides: [right, &*compare.left] }),
+                    _ => {}
+                }
+            }
+            Expr::Call(call) => out.extend(Self::from_condition_call(call)),
+            _ => {}
+        }
+    }
+
+    /// Reads a call whose result a test asserts.
+    fn from_condition_call(call: &'a ExprCall) -> Option<Self> {
+        let Expr::Attribute(method) = &*call.func else { return None };
+        let name = method.attr.as_str();
+        match (name, &*call.arguments.args) {
+            ("startswith" | "endswith", [text]) => {
+                Some(Self { form: Form::Method(name), sides: [&*method.value, text] })
+            }
+            ("search" | "match" | "fullmatch", [pattern, result, ..])
+                if last_component(&method.value).as_deref() == Some("re") =>
+            {
+                Some(Self { form: Form::Search(name), sides: [result, pattern] })
+            }
+            _ => None,
+        }
+    }
+
+    /// Reads a call of an assertion method.
+    fn from_assertion_method(call: &'a ExprCall) -> Option<Self> {
+        let Expr::Attribute(method) = &*call.func else { return None };
+        let [first, second, ..] = &*call.arguments.args else { return None };
+        match method.attr.as_str() {
+            name if EQUAL_METHODS.contains(&name) => {
+                Some(Self { form: Form::Equal, sides: [first, second] })
+            }
+            "assertIn" => Some(Self { form: Form::In, sides: [second, first] }),
+            "assertRegex" => Some(Self { form: Form::Search("search"), sides: [first, second] }),
+            _ => None,
+        }
+    }
+
+    /// Returns the example with the given values filled in. Returns `None` if neither side is
+    /// fixed, if both are, or if the fixed side contains no string.
+    fn to_example(
+        &self,
+        text: &'a str,
+        values: &Values<'a>,
+        variables: &Values<'a>,
+    ) -> Option<Example> {
+        let fixed = |expr| {
+            let mut strings = Vec::new();
+            collect_constant(expr, (values, variables), &mut strings, 0).then_some(strings)
+        };
+        let [first, second] = self.sides;
+        let (result, constant, expected) = match (fixed(first), fixed(second), self.form) {
+            (None, Some(expected), _) => (first, second, expected),
+            (Some(expected), None, Form::Equal) => (second, first, expected),
+            _ => return None,
+        };
+        // The messages of exceptions are requirements of another kind.
+        if expected.is_empty() || is_message(result) {
+            return None;
+        }
+        let mut writer = ExampleWriter::new(text, values);
+        let result = writer.write(result, 0);
+        let ExampleWriter { inputs, called, .. } = writer;
+        // The fixed side may be a name. Write its value instead.
+        let all: Values<'a> =
+            variables.iter().chain(values).map(|(name, it)| (*name, *it)).collect();
+        let constant = ExampleWriter::new(text, &all).write(constant, 0);
+        let code = match self.form {
+            Form::Equal => format!("{result} == {constant}"),
+            Form::In => format!("{constant} in {result}"),
+            Form::Method(name) => format!("{result}.{name}({constant})"),
+            Form::Search(name) => format!("re.{name}({constant}, {result})"),
+        };
+        let code = to_one_line(&code);
+        Some(Example { code, expected, inputs, called, uses_state: false })
+    }
+}
+
+/// Whether an expression consists of literals. Adds its strings to `out`.
+fn collect_constant<'a>(
+    expr: &'a Expr,
+    known: (&Values<'a>, &Values<'a>),
+    out: &mut Vec<String>,
+    depth: usize,
+) -> bool {
+    let parts: Vec<&'a Expr> = match expr {
+        Expr::StringLiteral(literal) => {
+            out.push(literal.value.to_str().to_owned());
+            return true;
+        }
+        Expr::BytesLiteral(_)
+        | Expr::NumberLiteral(_)
+        | Expr::BooleanLiteral(_)
+        | Expr::NoneLiteral(_) => return true,
+        Expr::UnaryOp(operation) => vec![&*operation.operand],
+        Expr::List(list) => list.elts.iter().collect(),
+        Expr::Tuple(tuple) => tuple.elts.iter().collect(),
+        Expr::Set(set) => set.elts.iter().collect(),
+        Expr::Dict(dict) => {
+            dict.items.iter().flat_map(|it| it.key.iter().chain([&it.value])).collect()
+        }
+        Expr::Name(name) => {
+            let name = name.id.as_str();
+            match known.0.get(name).or_else(|| known.1.get(name)) {
+                Some(value) => vec![*value],
+                None => return false,
+            }
+        }
+        _ => return false,
+    };
+    depth < MAX_DEPTH && parts.into_iter().all(|part| collect_constant(part, known, out, depth + 1))
+}
+
+/// The rows of a `parametrize` decorator, or of a loop over a list.
+struct Table<'a> {
+    names: Vec<&'a str>,
+    rows: Vec<Vec<&'a Expr>>,
+}
+
+impl<'a> Table<'a> {
+    fn from_decorator(decorator: &'a Expr, variables: &Values<'a>) -> Option<Self> {
+        let Expr::Call(call) = decorator else { return None };
+        if last_component(&call.func)? != "parametrize" {
+            return None;
+        }
+        let names: Vec<&'a str> = match call.arguments.find_argument_value("argnames", 0)? {
+            Expr::StringLiteral(names) => names.value.to_str().split(',').map(str::trim).collect(),
+            Expr::List(list) => string_values(&list.elts)?,
+            Expr::Tuple(tuple) => string_values(&tuple.elts)?,
+            _ => return None,
+        };
+        let rows = call.arguments.find_argument_value("argvalues", 1)?;
+        Self::from_rows(names, rows, variables)
+    }
+
+    fn from_loop(stmt: &'a StmtFor, variables: &Values<'a>) -> Option<Self> {
+        let name = |expr: &'a Expr| expr.as_name_expr().map(|name| name.id.as_str());
+        let names = match &*stmt.target {
+            Expr::Tuple(tuple) => tuple.elts.iter().map(name).collect::<Option<Vec<_>>>()?,
+            target => vec![name(target)?],
+        };
+        Self::from_rows(names, &stmt.iter, variables)
+    }
+
+    fn from_rows(names: Vec<&'a str>, rows: &'a Expr, variables: &Values<'a>) -> Option<Self> {
+        let rows = match rows {
+            Expr::Name(name) => variables.get(name.id.as_str()).copied()?,
+            rows => rows,
+        };
+        let values = |row: &'a Expr| -> Option<Vec<&'a Expr>> {
+            let values: Vec<&'a Expr> = match row {
+                // `pytest.param(1, 2, id="one")`
+                Expr::Call(call) if last_component(&call.func).as_deref() == Some("param") => {
+                    call.arguments.args.iter().collect()
+                }
+                row if names.len() == 1 => vec![row],
+                row => elements(row)?.iter().collect(),
+            };
+            (values.len() == names.len()).then_some(values)
+        };
+        let rows = elements(rows)?.iter().filter_map(values).collect();
+        Some(Self { names, rows })
+    }
+
+    fn binds_any(&self, names: &BTreeSet<&str>) -> bool {
+        self.names.iter().any(|name| names.contains(name))
+    }
+}
+
+fn string_values(exprs: &[Expr]) -> Option<Vec<&str>> {
+    exprs.iter().map(|it| it.as_string_literal_expr().map(|it| it.value.to_str())).collect()
+}
+
+fn elements(expr: &Expr) -> Option<&[Expr]> {
+    match expr {
+        Expr::List(list) => Some(&list.elts),
+        Expr::Tuple(tuple) => Some(&tuple.elts),
+        Expr::Set(set) => Some(&set.elts),
+        _ => None,
+    }
+}
+
+/// Collects names that an expression uses, including those in the values of local variables.
+#[derive(Default)]
+struct NameCollector<'a>(BTreeSet<&'a str>);
+
+impl<'a> NameCollector<'a> {
+    fn collect(&mut self, expr: &'a Expr, locals: &Values<'a>) {
+        self.visit_expr(expr);
+        let values: Vec<&'a Expr> =
+            self.0.iter().filter_map(|name| locals.get(name).copied()).collect();
+        values.into_iter().for_each(|value| self.visit_expr(value));
+    }
+}
+
+impl<'a> Visitor<'a> for NameCollector<'a> {
+    fn visit_expr(&mut self, expr: &'a Expr) {
+        if let Expr::Name(name) = expr {
+            self.0.insert(name.id.as_str());
+        }
+        visitor::walk_expr(self, expr);
+    }
+}
+
+/// Reads the comparisons, loops and local variables in a function's body.
+#[derive(Default)]
+struct BodyReader<'a> {
+    comparisons: Vec<Comparison<'a>>,
+    loops: Vec<&'a StmtFor>,
+    /// Values of names that a plain assignment binds.
+    assigned: BTreeMap<&'a str, &'a Expr>,
+    /// Number of times that each name is bound.
+    bound: BTreeMap<&'a str, usize>,
+    /// Names that code other than assertions uses.
+    used: BTreeSet<&'a str>,
+}
+
+impl<'a> BodyReader<'a> {
+    /// Returns local variables whose values can replace them in an assertion: they are bound once,
+    /// and nothing else uses them, so nothing else can change their values.
+    fn inlinable_locals(&self) -> Values<'a> {
+        let is_kept = |name: &str, value: &Expr| {
+            let is_simple = matches!(
+                value,
+                Expr::Call(_)
+                    | Expr::BinOp(_)
+                    | Expr::UnaryOp(_)
+                    | Expr::Attribute(_)
+                    | Expr::Subscript(_)
+                    | Expr::StringLiteral(_)
+                    | Expr::NumberLiteral(_)
+            );
+            is_simple && self.bound.get(name) == Some(&1) && !self.used.contains(name)
+        };
+        let locals = self.assigned.iter().filter(|(name, value)| is_kept(name, value));
+        locals.map(|(name, value)| (*name, *value)).collect()
+    }
+}
+
+impl<'a> Visitor<'a> for BodyReader<'a> {
+    fn visit_stmt(&mut self, stmt: &'a Stmt) {
+        match stmt {
+            Stmt::Assert(assert) => {
+                Comparison::collect(&assert.test, &mut self.comparisons);
+                return;
+            }
+            Stmt::Expr(expr) => {
+                let call = expr.value.as_call_expr();
+                if let Some(comparison) = call.and_then(Comparison::from_assertion_method) {
+                    self.comparisons.push(comparison);
+                    return;
+                }
+            }
+            Stmt::Assign(assign) => {
+                if let [Expr::Name(target)] = &*assign.targets {
+                    self.assigned.insert(target.id.as_str(), &*assign.value);
+                }
+            }
+            Stmt::For(stmt) => self.loops.push(stmt),
+            _ => {}
+        }
+        visitor::walk_stmt(self, stmt);
+    }
+
+    fn visit_expr(&mut self, expr: &'a Expr) {
+        if let Expr::Name(name) = expr {
+            match name.ctx {
+                ExprContext::Load => drop(self.used.insert(name.id.as_str())),
+                _ => *self.bound.entry(name.id.as_str()).or_default() += 1,
+            }
+        }
+        visitor::walk_expr(self, expr);
+    }
+}
+
+/// Writes an expression as source text with values filled in.
+struct ExampleWriter<'a, 'v> {
+    text: &'a str,
+    values: &'v Values<'a>,
+    /// The strings and called functions in the written code.
+    inputs: BTreeSet<String>,
+    called: BTreeSet<String>,
+}
+
+impl<'a, 'v> ExampleWriter<'a, 'v> {
+    fn new(text: &'a str, values: &'v Values<'a>) -> Self {
+        Self { text, values, inputs: BTreeSet::new(), called: BTreeSet::new() }
+    }
+
+    fn write(&mut self, expr: &'a Expr, depth: usize) -> String {
+        let (start, end) = (expr.start().to_usize(), expr.end().to_usize());
+        let mut out = self.text[start..end].to_owned();
+        let mut found = ReplacementCollector {
+            values: self.values,
+            replacements: Vec::new(),
+            inputs: BTreeSet::new(),
+            called: BTreeSet::new(),
+        };
+        found.visit_expr(expr);
+        let ReplacementCollector { mut replacements, inputs, called, .. } = found;
+        self.inputs.extend(inputs);
+        self.called.extend(called);
+        if depth >= MAX_DEPTH {
+            return out;
+        }
+        replacements.sort_by_key(|it| it.start);
+        for replacement in replacements.iter().rev() {
+            let value = self.write(replacement.value, depth + 1);
+            let is_whole = (replacement.start, replacement.end) == (start, end);
+            let value = match replacement.value {
+                // Write `f(*["a", 1])` as `f("a", 1)`.
+                Expr::List(_) | Expr::Tuple(_) if replacement.is_starred => strip_brackets(&value),
+                _ if replacement.is_starred => format!("*{value}"),
+                expr if is_whole || self.is_argument(replacement) || is_atom(expr) => value,
+                _ => format!("({value})"),
+            };
+            out.replace_range(replacement.start - start..replacement.end - start, &value);
+        }
+        out
+    }
+
+    /// Whether a name is a whole argument or element, so that its value needs no parentheses.
+    fn is_argument(&self, replacement: &Replacement<'_>) -> bool {
+        let before = self.text[..replacement.start].trim_end();
+        let after = self.text[replacement.end..].trim_start();
+        before.ends_with(['(', '[', ',', '=']) && after.starts_with([')', ']', ','])
+    }
+}
+
+/// Whether an expression binds its parts as tightly as a name does.
+fn is_atom(expr: &Expr) -> bool {
+    matches!(
+        expr,
+        Expr::Name(_)
+            | Expr::Attribute(_)
+            | Expr::Subscript(_)
+            | Expr::Call(_)
+            | Expr::StringLiteral(_)
+            | Expr::BytesLiteral(_)
+            | Expr::FString(_)
+            | Expr::BooleanLiteral(_)
+            | Expr::NoneLiteral(_)
+            | Expr::NumberLiteral(_)
+            | Expr::List(_)
+            | Expr::Dict(_)
+            | Expr::Set(_)
+    )
+}
+
+fn strip_brackets(list: &str) -> String {
+    let inner = list.strip_prefix(['[', '(']).and_then(|it| it.strip_suffix([']', ')']));
+    inner.unwrap_or(list).trim().trim_end_matches(',').to_owned()
+}
+
+/// A name to be replaced by its value, with the bytes that it spans in the file.
+struct Replacement<'a> {
+    start: usize,
+    end: usize,
+    value: &'a Expr,
+    /// Whether the span includes a star, as in `f(*name)`.
+    is_starred: bool,
+}
+
+/// Collects the names in an expression that have values.
+struct ReplacementCollector<'a, 'v> {
+    values: &'v Values<'a>,
+    replacements: Vec<Replacement<'a>>,
+    inputs: BTreeSet<String>,
+    called: BTreeSet<String>,
+}
+
+impl ReplacementCollector<'_, '_> {
+    /// Adds a replacement if `name` is a name with a value. `whole` also includes a star.
+    fn replace(&mut self, whole: &Expr, name: &Expr) -> bool {
+        let Expr::Name(name) = name else { return false };
+        let Some(value) = self.values.get(name.id.as_str()).copied() else { return false };
+        self.replacements.push(Replacement {
+            start: whole.start().to_usize(),
+            end: whole.end().to_usize(),
+            value,
+            is_starred: matches!(whole, Expr::Starred(_)),
+        });
+        true
+    }
+}
+
+impl<'e> Visitor<'e> for ReplacementCollector<'_, '_> {
+    fn visit_expr(&mut self, expr: &'e Expr) {
+        let is_replaced = match expr {
+            Expr::Starred(starred) => self.replace(expr, &starred.value),
+            _ => self.replace(expr, expr),
+        };
+        if is_replaced {
+            return;
+        }
+        match expr {
+            Expr::StringLiteral(literal) => {
+                self.inputs.insert(literal.value.to_str().to_owned());
+            }
+            Expr::Call(call) => self.called.extend(last_component(&call.func)),
+            _ => {}
+        }
+        visitor::walk_expr(self, expr);
+    }
+}
+
+/// Joins the lines of code. Returns `None` if that could change the code's meaning.
+fn to_one_line(code: &str) -> Option<String> {
+    if !code.contains('\n') {
+        return Some(code.to_owned());
+    }
+    // A comment would swallow the next line, and a backslash already joins lines.
+    let is_unsafe = |line: &str| line.contains('#') || line.ends_with('\\');
+    if code.contains("\"\"\"") || code.contains("'''") || code.lines().any(is_unsafe) {
+        return None;
+    }
+    let mut out = String::new();
+    for line in code.lines().map(str::trim) {
+        let closes = line.starts_with([')', ']', '}']);
+        if closes && out.ends_with(',') {
+            out.pop();
+        } else if !out.is_empty() && !closes && !out.ends_with(['(', '[', '{']) {
+            out.push(' ');
+        }
+        out.push_str(line);
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use ruff_python_parser::parse_module;
+
+    use super::*;
+
+    const TEST_FILE: &str = r#"
+CASES = [("b", "B"), pytest.param("c", "C", id="last")]
+ANSWER = "forty-two"
+
+@pytest.mark.parametrize("args, expected", [([math.inf], "+Inf"), (["a", 1], "A1"), ([None], None)])
+def test_args(args, expected):
+    assert pkg.show(*args) == expected
+
+@pytest.mark.parametrize(("text", "shown"), CASES)
+def test_variable(text, shown):
+    assert shown == show(text)
+
+@pytest.mark.parametrize("seconds", [3, NOW - 3])
+def test_local(seconds):
+    moment = NOW - seconds
+    assert tell(moment) == "3 seconds"
+
+def test_log():
+    log = []
+    run(log.append)
+    assert log == [
+        "Call f(1)",
+        '-> 3',
+    ]
+    assert len(log) == 2 and log[0].startswith("Call") and log == log
+    assert ANSWER == answer()
+    assert re.search(r"no \d+", str(e.value)) and re.match("^a", first(log)) and "x" == "y"
+
+def test_loop(self):
+    for text, shown in (("d", "D"), ("e", "E")):
+        self.assertEqual(show(text), shown)
+    self.assertIn("D", {"d": show("d")})
+"#;
+
+    fn examples(name: &str) -> Vec<Example> {
+        let parsed = parse_module(TEST_FILE).unwrap();
+        let mut variables = Values::new();
+        let mut out = Vec::new();
+        for stmt in &parsed.syntax().body {
+            match stmt {
+                Stmt::Assign(assign) => {
+                    let target = assign.targets[0].as_name_expr().unwrap();
+                    variables.insert(target.id.as_str(), &*assign.value);
+                }
+                Stmt::FunctionDef(def) if def.name.as_str() == name => {
+                    out = read_examples(TEST_FILE, def, &variables);
+                }
+                _ => {}
+            }
+        }
+        out
+    }
+
+    #[test]
+    fn examples_contain_the_values_of_parameters_loops_and_variables() {
+        for (name, expected) in [
+            ("test_args", vec![r#"pkg.show(math.inf) == "+Inf""#, r#"pkg.show("a", 1) == "A1""#]),
+            ("test_variable", vec![r#"show("b") == "B""#, r#"show("c") == "C""#]),
+            (
+                "test_local",
+                vec![r#"tell(NOW - 3) == "3 seconds""#, r#"tell(NOW - (NOW - 3)) == "3 seconds""#],
+            ),
+            (
+                "test_log",
+                vec![
+                    r#"log == ["Call f(1)", '-> 3']"#,
+                    r#"log[0].startswith("Call")"#,
+                    r#"answer() == "forty-two""#,
+                    r#"re.match("^a", first(log))"#,
+                ],
+            ),
+            (
+                "test_loop",
+                vec![r#"show("d") == "D""#, r#"show("e") == "E""#, r#""D" in {"d": show("d")}"#],
+            ),
+        ] {
+            let found = examples(name);
+            let codes: Vec<&str> = found.iter().filter_map(|it| it.code.as_deref()).collect();
+            assert_eq!(codes, expected, "{name}");
+        }
+        let states = |name: &str| -> Vec<bool> {
+            examples(name).into_iter().map(|it| it.uses_state).collect()
+        };
+        assert_eq!(states("test_log"), [true, true, false, true]);
+        assert_eq!(states("test_local"), [false, false]);
+        assert_eq!(states("test_loop"), [false, false, false]);
+        let second = &examples("test_args")[1];
+        assert_eq!((second.expected.as_slice(), second.inputs.len()), (&["A1".to_owned()][..], 1));
+        assert!(second.inputs.contains("a") && second.called.contains("show"), "{second:?}");
+    }
+
+    #[test]
+    fn to_one_line_rejects_code_that_it_would_change() {
+        assert_eq!(to_one_line("f(\n    1,\n    2,\n) == 'a'").as_deref(), Some("f(1, 2) == 'a'"));
+        assert_eq!(to_one_line("a == '#'").as_deref(), Some("a == '#'"));
+        for code in ["f(  # why\n 1)", "a == \\\n 'b'", "a == '''b\n'''"] {
+            assert_eq!(to_one_line(code), None, "{code}");
+        }
+    }
+}
