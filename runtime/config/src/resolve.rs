@@ -184,7 +184,7 @@ pub fn resolve_config(
             let what = format!("cannot be enforced for the scaffold `{}`", arm.scaffold);
             let hint = match arm.scaffold.starts_with(PYTHON_PREFIX) {
                 true => {
-                    "add `endpoint = false` to [arms.settings] if the agent only uses \
+                    "add `endpoint = false` to [arms.settings] if the agent uses only \
                      `session.ask`, or remove the key"
                 }
                 false => {

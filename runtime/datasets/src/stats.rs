@@ -126,7 +126,8 @@ fn gold_stats(task: &Task, source: Option<SourceReader<'_>>) -> Option<GoldStats
             out.add_file(measured.unwrap_or_else(|| DefinitionChanges::from_diff(file)));
         }
     }
-    // Use a row's own components as given, because its prompts are based on them.
+    // If the dataset row states its components, use their number. The row's prompts are based on
+    // these components.
     if out.estimated
         && let Some(details) = task.details()
     {

@@ -57,8 +57,8 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Parses `HOST[:PORT]`. As in every URL parser, decimal, octal, hexadecimal and short forms of
-    /// IPv4 addresses are converted to the canonical address.
+    /// Parses `HOST[:PORT]`. As in WHATWG URL parsers, decimal, octal, hexadecimal and short forms
+    /// of IPv4 addresses are converted to the canonical address.
     pub fn parse(scheme: Scheme, authority: &str) -> Result<Self, TargetError> {
         if authority.contains(['/', '?', '#', '\\', '@']) || authority.is_empty() {
             return Err(TargetError::Url);

@@ -397,8 +397,8 @@ impl Recorder {
         };
         let mut outside = looked?.unwrap_or_default();
         bytes += outside.bytes;
-        // Scan outside the work directory again if this is the first scan, or if the snapshot found
-        // repositories that the earlier request did not include.
+        // A fresh scan outside the work directory was deferred until now. Otherwise, repeat the
+        // scan if the snapshot found repositories that the earlier request did not include.
         if is_fresh || changed + removed > 0 {
             let now = self.outside_request(workdir, is_fresh).await;
             if let Some(now) = now.filter(|now| asked.as_ref() != Some(now)) {

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn recorded_scaffold_has_its_recorded_prompts_and_settings() {
+    fn restored_scaffold_has_the_recorded_prompts_and_settings() {
         for name in names() {
             let shipped = builtin_scaffold(name).unwrap().unwrap();
             let again = restore_scaffold(name, &shipped.factors()).unwrap().unwrap();
