@@ -517,7 +517,7 @@ mod tests {
     #[test]
     fn count_exceptions_counts_each_failed_test_once() {
         let of = |name: &str, count| (name.to_owned(), count);
-        // Both tests have a traceback, and one of them has two.
+        // The log has a summary, so its tracebacks do not count. `b[x y]` is listed twice.
         let log = "E   KeyError: 'a'\nE   NameError: name 'f' is not defined\nE   NameError: name 'f' is not defined\n\
                    =========================== short test summary info ============================\n\
                    PASSED t.py::ok - NameError: no failure\n\

@@ -25,7 +25,7 @@ pub struct BilledUsage {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct EarlierTriesReport {
     pub tries: u64,
-    /// Responses received in these tries.
+    /// Number of responses received in the earlier tries.
     pub steps: u64,
     /// Tokens.
     pub input: u64,

@@ -79,7 +79,8 @@ pub(crate) struct Rule {
     pub filled: Vec<String>,
     /// Attributes that are used in any way.
     pub attributes: Vec<String>,
-    /// Whether one use of such an attribute excuses all others, whatever object it is read from.
+    /// Whether one use of an attribute in the old code excuses all uses of this attribute, no
+    /// matter which object the code reads it from.
     pub excused_by_name: bool,
     /// Sums of the address of an object and a number.
     pub id_arithmetic: bool,

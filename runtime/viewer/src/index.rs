@@ -494,7 +494,7 @@ fn add_event(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
             if row.tests {
                 let ToolOutput { shown } = line.parse_fields()?;
                 let ran = has_run_tests(&shown).unwrap_or(None);
-                // One output that shows tests is enough, whatever the other ones show.
+                // If one output of the step shows that tests ran, the other outputs don't matter.
                 row.ran_tests =
                     if row.ran_tests == Some(true) { Some(true) } else { ran.or(row.ran_tests) };
             }

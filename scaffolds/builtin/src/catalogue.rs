@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_match_their_scaffolds() {
+    fn each_name_loads_the_scaffold_with_this_name() {
         for name in names() {
             assert_eq!(builtin_scaffold(name).unwrap().unwrap().name(), *name);
         }

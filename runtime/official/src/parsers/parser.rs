@@ -13,8 +13,8 @@ impl ParserName {
     ///
     /// # Errors
     ///
-    /// Returns an error if the official code chooses the parser by row and does not recognize this
-    /// one. It then raises an exception for any log.
+    /// Returns an error if the official code chooses the parser by the row and does not recognize
+    /// this row. The official code then raises an exception for every log.
     pub fn check_row(self, row_facts: RowFacts<'_>) -> Result<(), ParserCrash> {
         match self {
             Self::ImmutableJs => javascript::immutable_js_parser(row_facts).map(drop),

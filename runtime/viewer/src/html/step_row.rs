@@ -24,7 +24,7 @@ pub struct StepRow {
     /// Without calls, the first words of the message.
     pub did: Vec<String>,
     /// Number of calls that the model requested and that the record does not show as run. 0 if the
-    /// agent acted with its own tools, because these actions may have been the calls.
+    /// agent used its own tools, because these tools may have run the calls.
     pub not_run: u64,
     /// The id and the summary of each of these calls.
     #[serde(skip)]
