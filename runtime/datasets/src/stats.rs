@@ -312,7 +312,7 @@ pub struct DatasetStats {
     pub tasks: usize,
     /// Number of tasks whose reference solution could be measured.
     pub with_gold: usize,
-    /// Number of these tasks whose functions and classes were counted using only the diff.
+    /// Number of measured tasks whose functions and classes were counted using only the diff.
     pub estimated: usize,
     pub repositories: usize,
     /// The earliest and latest dates of tasks with a date.

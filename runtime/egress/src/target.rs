@@ -150,8 +150,8 @@ impl Target {
         let bounds = ["%2f", "%5c", "%2e", "%25"].iter().any(|code| lower.contains(code));
         let skipped = usize::from(paths.len() > 1 && !bounds);
         let mut allow_paths = paths[skipped..].to_vec();
-        // Deny rules also apply to these forms, because a server may convert the path to one of
-        // them.
+        // Deny rules also apply to these forms of the path, because a server may convert the path
+        // to any of them.
         let read: Vec<String> = depths.iter().map(|path| strip_ignored_parts(path)).collect();
         // If a server drops path parameters first, `/..;/` leads out of a directory. In that case,
         // this form must be allowed, too.

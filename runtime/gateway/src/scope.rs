@@ -48,7 +48,7 @@ struct ReservedAmounts {
     input_tokens: u64,
     output_tokens: u64,
     cost_usd: f64,
-    /// Whether one of these requests must run alone.
+    /// Whether one of the reserved requests must run alone.
     is_exclusive: bool,
 }
 

@@ -72,7 +72,7 @@ impl EarlierTriesReport {
         self.tries == 0
     }
 
-    /// Whether anything was billed for these tries.
+    /// Whether anything was billed for the earlier tries.
     pub(crate) fn was_billed(&self) -> bool {
         self.input > 0 || self.output > 0 || self.cost_usd > 0.0
     }

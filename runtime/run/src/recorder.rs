@@ -413,8 +413,8 @@ impl Recorder {
         Ok(tree)
     }
 
-    /// Makes every later snapshot report these paths, and everything below them, in the state of
-    /// the last snapshot.
+    /// Makes every later snapshot report the given paths, and everything below them, in the state
+    /// of the last snapshot.
     pub(crate) async fn hide(&self, paths: &[RawPath]) {
         let mut state = self.state.lock().await;
         let is_hidden = |path: &RawPath| paths.iter().any(|hidden| is_within(path, hidden));

@@ -368,7 +368,7 @@ impl ToolResult {
     fn parse_line(line: &EventLine) -> Result<(Self, u64), BadLine> {
         const OUTPUT_KEY: &[u8] = b",\"shown\":";
         const NEXT_KEY: &[u8] = b",\"full\":";
-        // No string can contain these patterns, because quotes inside strings are escaped.
+        // No JSON string can contain the patterns below, because quotes inside strings are escaped.
         let json = line.json();
         if let (Some(from), Some(to)) =
             (memmem::find(json, OUTPUT_KEY), memmem::rfind(json, NEXT_KEY))

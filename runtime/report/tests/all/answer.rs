@@ -406,7 +406,7 @@ fn planned_arm(name: &str, steps: u64, base_url: &str) -> Arm {
     Arm { id: trial(name, "t00", submitted_ending(), None).arm, ..arm }
 }
 
-/// Returns the report of two arms with these step limits and model addresses.
+/// Returns the report of two arms with the given step limits and model addresses.
 fn planned_report(limits: [u64; 2], urls: [&str; 2]) -> Report {
     let mut report = build_report(two_arms());
     for (index, name) in ["a", "b"].into_iter().enumerate() {

@@ -415,7 +415,7 @@ class Comparison:
         return list(dict.fromkeys(name for pair in self for name in (pair.a, pair.b)))
 
     def only(self, *arms: str) -> Comparison:
-        """Returns the pairs of these arms, in the order in which you name them. With one arm, returns its pairs with
+        """Returns the pairs of the given arms, in the order of the arguments. With one arm, returns its pairs with
         all other arms. Each is a name, or a part of only one name."""
         names = [self._name(arm) for arm in arms]
 

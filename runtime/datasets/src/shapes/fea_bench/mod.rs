@@ -31,7 +31,7 @@ pub struct PullTexts {
     pub statement: String,
 }
 
-/// Builds these fields from a medium row's `problem_info`, as the benchmark does.
+/// Builds the text fields from a medium row's `problem_info`, as the benchmark does.
 ///
 /// # Errors
 /// `problem_info` lacks a field. The error names that field.
