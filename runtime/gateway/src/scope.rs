@@ -109,7 +109,7 @@ impl Scope {
         first_reached_limit(&self.limits, &self.counted_spending(&spending))
     }
 
-    /// Whether this spending reaches a limit of the kind.
+    /// Whether `spending` reaches a limit of the given kind.
     pub(crate) fn reaches_limit(&self, kind: BudgetKind, spending: &Spending) -> bool {
         reached_limits(&self.limits, spending).any(|reached| reached == kind)
     }
