@@ -124,7 +124,7 @@ pub enum Command {
         /// The run directory.
         run: PathBuf,
     },
-    /// Open the web viewer for runs. The first line of standard output is its URL.
+    /// Open the web viewer for runs. The first line of standard output is the viewer's URL.
     View {
         /// Run directories, or folders of run directories.
         #[arg(required = true)]

@@ -63,7 +63,7 @@ pub struct CollectArgs {
 
 #[derive(Debug, Args)]
 pub struct CollectPullsArgs {
-    /// Git clones with their full history. They are not modified.
+    /// Git clones with their full history. Proctor does not modify the clones.
     ///
     /// Several clones produce one dataset with a subfolder per clone. If a clone fails, the failure
     /// is reported and the other clones are still collected.
