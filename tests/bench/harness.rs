@@ -81,7 +81,7 @@ impl Drop for Harness {
 }
 
 fn install_swebench(scratch: &Path) -> PathBuf {
-    eprintln!("installing {PACKAGE} into a throw-away environment");
+    eprintln!("installing {PACKAGE} into a throwaway environment");
     let venv = scratch.join("swebench");
     let run = |command: &mut Command| {
         assert!(command.status().expect("a program").success(), "{command:?}");

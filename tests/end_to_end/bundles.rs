@@ -89,7 +89,7 @@ fn run_reports_a_bundle_that_cannot_be_built() {
     let (_, said) = run_isolated(&stage, &["scaffold", "show", "codex@0.1.0"], 2);
     assert!(said.contains("pinned at") && said.contains("scaffold add codex@0.1.0"), "{said}");
     let (_, said) = run_isolated(&stage, &["scaffold", "add", "codecs"], 2);
-    assert!(said.contains("codecs") && said.contains("agents: claude-code"), "{said}");
+    assert!(said.contains("codecs") && said.contains("use one of claude-code"), "{said}");
     let manifest = write_manifest(&stage);
     fs::remove_file(stage.path("agent.sh")).unwrap();
     let (_, said) = run_isolated(&stage, &["scaffold", "add", &manifest], 1);

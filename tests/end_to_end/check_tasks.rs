@@ -23,7 +23,7 @@ fn demo_task(source: &Path) -> Value {
     task
 }
 
-/// Writes a configuration with this task and a single arm, `noop`.
+/// Writes a configuration with the given task and a single arm, `noop`.
 fn write_config(stage: &Stage, task: &Value) -> PathBuf {
     let rows = stage.write_file("tasks.jsonl", &format!("{task}\n"));
     let text = format!("tasks = [{rows:?}]\n[[arms]]\nname = \"noop\"\nscaffold = \"noop\"\n");

@@ -153,7 +153,9 @@ pub fn check_export_round_trip(stage: &Stage, folder: impl Fn(&str) -> std::path
     value["steps"][2]["step_id"] = json!(3);
     value["extra"]["proctor"]["attempt"] = json!(1_000_000);
     let far = stage.write_file("far.json", &value.to_string());
-    assert!(import_error(stage, &far, &[]).contains("far.json: attempt 1000000 is outside 1 to"));
+    assert!(
+        import_error(stage, &far, &[]).contains("far.json: attempt 1000000 is out of range (1 to")
+    );
     value["steps"][2]["source"] = json!("robot");
     let robot = stage.write_file("robot.json", &value.to_string());
     let said = import_error(stage, &robot, &[]);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::stage::Stage;
 
-/// Writes a configuration with the demo task and these additional lines.
+/// Writes a configuration with the demo task and the given additional lines.
 fn write_config(stage: &Stage, lines: &str) -> PathBuf {
     let text = format!(
         "tasks = [\"configs/tasks/demo.jsonl\"]\n{lines}\n\

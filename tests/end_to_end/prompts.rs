@@ -32,7 +32,7 @@ fn write_files(stage: &Stage, files: &[(&str, &str)]) {
 }
 
 #[test]
-fn prompts_are_recorded_and_survive_their_folder() {
+fn recorded_prompts_survive_removal_of_their_folder() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let submit = json!({"tool_calls": [{"name": "submit", "arguments": {}}]});
     let script = json!({"conversation": [{"turn": [submit]}]}).to_string();

@@ -10,7 +10,8 @@ use crate::{
     users::{self, User},
 };
 
-/// Writes a configuration with the demo's own task, whose commands run as this user in the sandbox.
+/// Writes a configuration with the demo's own task, whose commands run as the given user in the
+/// sandbox.
 fn write_config_for_user(stage: &Stage, user: &str) -> String {
     let demo = fs::read_to_string(repository_root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();

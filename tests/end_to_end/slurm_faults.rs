@@ -85,7 +85,7 @@ fn processes_with_marker(marker: &str) -> Vec<String> {
     found
 }
 
-/// Returns the cgroups that the sandboxes of these workers left behind.
+/// Returns the cgroups that the sandboxes of the given workers left behind.
 fn control_groups(pids: &BTreeMap<String, u64>) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for controller in fs::read_dir("/sys/fs/cgroup").into_iter().flatten().flatten() {

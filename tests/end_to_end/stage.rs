@@ -129,12 +129,12 @@ impl Stage {
     }
 }
 
-/// Returns the arm with this name from a report.
+/// Returns the arm with the given name from a report.
 pub fn find_arm<'a>(report: &'a Value, name: &str) -> &'a Value {
     report["arms"].as_array().unwrap().iter().find(|arm| arm["name"] == name).unwrap()
 }
 
-/// Returns all files with this name below a directory.
+/// Returns all files with the given name below a directory.
 pub fn find_files(dir: &Path, name: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {

@@ -20,7 +20,7 @@ use crate::{
 enum ExpectedRecovery {
     /// The same try continues.
     Resumed,
-    /// The trial starts again, and the reason contains this text.
+    /// The trial starts again, and the recorded reason contains the given text.
     StartedAgain(&'static str),
 }
 

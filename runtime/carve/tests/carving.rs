@@ -86,7 +86,7 @@ def g():
 }
 
 #[test]
-fn carve_removes_all_overloads_and_shows_them() {
+fn carve_removes_all_overloads_and_lists_them_in_the_stub() {
     let text = "\
 from typing import overload
 

@@ -59,7 +59,7 @@ pub fn scaffold_catalog() -> Result<Catalog, UserError> {
 
 /// Hint for choosing another back end, for commands with `--sandbox`.
 pub const SANDBOX_OPTION_HINT: &str = "use --sandbox docker";
-/// The same hint, for commands with `--set`.
+/// Hint for choosing another back end, for commands with `--set`.
 pub const SANDBOX_KEY_HINT: &str = "use --set sandbox.kind=docker";
 
 /// Returns the information about this machine and this program that planning needs.

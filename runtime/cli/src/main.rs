@@ -107,7 +107,7 @@ async fn run_command(cli: Cli) -> Result<ExitCode, CommandError> {
             commands::view_as_files(&runs, &out, &SecretMask::from_args(&mask)?)
         }
         Command::View { mask, .. } if mask.is_requested() => {
-            Err(UserError::new("only pages that are written as files can be masked")
+            Err(UserError::new("--mask and --mask-words work only with --static")
                 .hint("add --static DIR, or remove --mask and --mask-words")
                 .into())
         }

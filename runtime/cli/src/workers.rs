@@ -38,8 +38,8 @@ pub fn reject_engine_run(run: &Path, overrides: &[String]) -> Result<(), UserErr
 /// Returns an error if workers of another Proctor version are working on the run.
 pub fn reject_other_versions(run: &Path) -> Result<(), CommandError> {
     let own = env!("CARGO_PKG_VERSION");
-    // Checking one worker is enough: every live worker passed this check, so all have the same
-    // version.
+    // Checking one live worker is enough. Each of them passed this check when it started, so all of
+    // them run the same version.
     let any = proctor_cluster::find_live_member(run, None).map_err(unwritable_error)?;
     let Some(other) = any.filter(|one| one.version != own) else { return Ok(()) };
     let what = format!(

@@ -68,9 +68,9 @@ pub enum ValueKind {
     EnvironmentVariable,
     Flag,
     Choice(Vec<String>),
-    /// A whole number within these bounds.
+    /// A whole number with a lower and an upper bound, both inclusive.
     Count(i64, i64),
-    /// A number within these bounds.
+    /// A number with a lower and an upper bound, both inclusive.
     Number(f64, f64),
     /// A number above 0, up to this bound.
     PositiveNumber(f64),

@@ -184,7 +184,7 @@ pub fn resolve_config(
             let what = format!("cannot be enforced for the scaffold `{}`", arm.scaffold);
             let hint = match arm.scaffold.starts_with(PYTHON_PREFIX) {
                 true => {
-                    "add `endpoint = false` to [arms.settings] if the agent only uses \
+                    "add `endpoint = false` to [arms.settings] if the agent uses only \
                      `session.ask`, or remove the key"
                 }
                 false => {
@@ -404,8 +404,8 @@ mod tests {
         }
     }
 
-    /// Resolves a configuration with these lines and two arms: one that runs the client, and one
-    /// that runs a loop in Proctor.
+    /// Resolves a configuration with the given lines and two arms: one that runs the client, and
+    /// one that runs a loop in Proctor.
     fn resolve_arms(lines: &str, client_lines: &str) -> Result<Vec<String>, UserError> {
         let file = tempfile::NamedTempFile::new().unwrap();
         let text = format!(

@@ -1,5 +1,7 @@
 //! Parses and applies `--set KEY=VALUE`, and formats keys the way `--set` expects them.
 
+use proctor_types::count_with_noun;
+
 use crate::UserError;
 
 /// Applies one `KEY=VALUE` to a table and returns the parts of the key. Parts are separated by
@@ -36,7 +38,10 @@ pub fn apply_assignment(
                     .and_then(toml::Value::as_table_mut)
                     .ok_or_else(|| {
                         UserError::new(format!("--set {key}: `{part}` has no element `{index}`"))
-                            .hint(format!("the list has {length} elements, counted from 0"))
+                            .hint(format!(
+                                "the list has {}; indices start at 0",
+                                count_with_noun(length, "element")
+                            ))
                     })?
             }
             _ => {

@@ -389,7 +389,8 @@ impl<'a> DatasetLoader<'a> {
         let Some(table) = value.as_object_mut() else { return };
         let inner = table.remove("recipe").unwrap_or_default();
         if let Some(key) = table.keys().next() {
-            let what = "is not allowed next to `[recipe]`; remove it";
+            let what =
+                "is not allowed outside of `[recipe]`; remove the key, or move it into this table";
             refuse(None, RowError::invalid_field(key.as_str(), what));
             return;
         }

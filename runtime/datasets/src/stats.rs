@@ -126,7 +126,8 @@ fn gold_stats(task: &Task, source: Option<SourceReader<'_>>) -> Option<GoldStats
             out.add_file(measured.unwrap_or_else(|| DefinitionChanges::from_diff(file)));
         }
     }
-    // Use a row's own components as given, because its prompts are based on them.
+    // If the dataset row states its components, use their number. The row's prompts are based on
+    // these components.
     if out.estimated
         && let Some(details) = task.details()
     {
@@ -311,7 +312,7 @@ pub struct DatasetStats {
     pub tasks: usize,
     /// Number of tasks whose reference solution could be measured.
     pub with_gold: usize,
-    /// Number of these tasks whose functions and classes were counted using only the diff.
+    /// Number of measured tasks whose functions and classes were counted using only the diff.
     pub estimated: usize,
     pub repositories: usize,
     /// The earliest and latest dates of tasks with a date.

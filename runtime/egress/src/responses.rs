@@ -22,8 +22,8 @@ pub(crate) type AnyBody = UnsyncBoxBody<Bytes, hyper::Error>;
 /// Header with the reason for a refusal.
 const REASON_HEADER: &str = "x-proctor-egress";
 
-/// Returns a refusal. The reason is in the status line, in a header and in the body, because each
-/// client shows a different one of these.
+/// Returns a refusal. The reason is in the status line, in a header and in the body, because
+/// clients differ in which of these they show.
 pub(crate) fn denial_response(reason: DenyReason, request_line: &str) -> Response<AnyBody> {
     let text =
         format!("Blocked by the egress proxy ({reason}). {}\n{request_line}\n", reason.sentence());

@@ -57,8 +57,8 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Parses `HOST[:PORT]`. As in every URL parser, decimal, octal, hexadecimal and short forms of
-    /// IPv4 addresses are converted to the canonical address.
+    /// Parses `HOST[:PORT]`. As in WHATWG URL parsers, decimal, octal, hexadecimal and short forms
+    /// of IPv4 addresses are converted to the canonical address.
     pub fn parse(scheme: Scheme, authority: &str) -> Result<Self, TargetError> {
         if authority.contains(['/', '?', '#', '\\', '@']) || authority.is_empty() {
             return Err(TargetError::Url);
@@ -150,8 +150,8 @@ impl Target {
         let bounds = ["%2f", "%5c", "%2e", "%25"].iter().any(|code| lower.contains(code));
         let skipped = usize::from(paths.len() > 1 && !bounds);
         let mut allow_paths = paths[skipped..].to_vec();
-        // Deny rules also apply to these forms, because a server may convert the path to one of
-        // them.
+        // Deny rules also apply to these forms of the path, because a server may convert the path
+        // to any of them.
         let read: Vec<String> = depths.iter().map(|path| strip_ignored_parts(path)).collect();
         // If a server drops path parameters first, `/..;/` leads out of a directory. In that case,
         // this form must be allowed, too.

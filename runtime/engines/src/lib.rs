@@ -232,7 +232,7 @@ pub(crate) fn reject_unknown_keys(
         None => Ok(()),
         Some(key) => {
             Err(EngineError::new(format!("--engine-set {key}: unknown setting of {engine}"))
-                .hint(format!("settings of {engine}: {}", known_keys.join(", "))))
+                .hint(format!("{engine} supports these settings: {}", known_keys.join(", "))))
         }
     }
 }

@@ -121,7 +121,7 @@ fn is_unfinished(verdict: &Verdict) -> bool {
     verdict.evidence.iter().any(|evidence| UNFINISHED_KINDS.contains(&evidence.kind.as_str()))
 }
 
-/// Returns whether a call with these arguments runs tests, according to its shell line.
+/// Returns whether a call with the given arguments runs tests, according to its shell line.
 ///
 /// # Errors
 /// Returns a fault if a built-in table cannot be read.
@@ -365,8 +365,8 @@ mod tests {
         reason_for_groups(ending, events, patch, log, (&["f"], &[]), &[])
     }
 
-    /// Builds a verdict in which these tests of the two groups failed. A group without failed tests
-    /// has passed.
+    /// Builds a verdict in which the given tests of the two groups failed. A group without failed
+    /// tests has passed.
     fn reason_for_groups(
         ending: Ending,
         events: &[Envelope],
@@ -517,7 +517,7 @@ mod tests {
     #[test]
     fn count_exceptions_counts_each_failed_test_once() {
         let of = |name: &str, count| (name.to_owned(), count);
-        // Both tests have a traceback, and one of them has two.
+        // The log has a summary, so its tracebacks do not count. `b[x y]` is listed twice.
         let log = "E   KeyError: 'a'\nE   NameError: name 'f' is not defined\nE   NameError: name 'f' is not defined\n\
                    =========================== short test summary info ============================\n\
                    PASSED t.py::ok - NameError: no failure\n\

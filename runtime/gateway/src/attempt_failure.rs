@@ -16,9 +16,9 @@ pub(crate) struct AttemptFailure {
     pub retry_after: Option<Duration>,
     /// How to fix the cause of the failure, if known.
     pub hint: Option<String>,
-    /// Whether the trial must start again instead of being resumed. This is the case if the endpoint
-    /// dropped a part of the prompt: it may also have dropped parts of earlier prompts that were too
-    /// small for the checks, and a resume would keep the model's responses to them.
+    /// Whether the trial must start again instead of being resumed. True if the endpoint dropped a
+    /// part of the prompt. It may also have dropped smaller parts of earlier prompts, which the
+    /// checks can't detect. A resumed trial would keep the model's responses to these prompts.
     pub restarts_trial: bool,
 }
 

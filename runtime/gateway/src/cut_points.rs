@@ -45,7 +45,7 @@ mod tests {
     use super::{CutPoints, is_cut_off};
 
     #[test]
-    fn only_equal_counts_show_a_limit() {
+    fn equal_output_counts_reveal_an_output_limit() {
         let mut cuts = CutPoints::default();
         let repeats = [900, 1024, 1024, 1000, 1024].map(|tokens| cuts.repeats_output(tokens));
         assert_eq!(repeats, [false, false, true, false, false]);

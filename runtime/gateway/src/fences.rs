@@ -61,7 +61,7 @@ impl TrialGateway {
     }
 }
 
-/// Returns the text after the reasoning that a server left in it, if there is any.
+/// Returns the answer after the reasoning, if a server left reasoning in the text.
 pub(crate) fn text_after_reasoning(text: &str) -> Option<&str> {
     let tag = closing_reasoning_tags(text).pop();
     let harmony = || text.rsplit_once(HARMONY_ANSWER_HEADER).map(|(_, answer)| answer);

@@ -13,8 +13,8 @@ pub(crate) struct FirstPrompts(Vec<PromptCount>);
 impl FirstPrompts {
     /// Adds the count for the first request of a trial. Returns how many tokens the endpoint added
     /// to the prompt, if it counted far more than for another trial's first request of about the
-    /// same length. An endpoint that adds the same system prompt to all requests adds it to that
-    /// one, too.
+    /// same length. An endpoint that adds the same system prompt to all requests is not reported,
+    /// because both counts contain this prompt.
     pub(crate) fn add(&mut self, check: &AddedPromptCheck, count: &PromptCount) -> Option<u64> {
         // Such a count excludes cached tokens, or the request contains images.
         if count.bytes_per_token() > check.most_bytes_per_token {

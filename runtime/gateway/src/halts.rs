@@ -73,11 +73,11 @@ pub(crate) struct Halts(Mutex<EndpointHalts>);
 #[derive(Debug, Default)]
 struct EndpointHalts {
     faults: BTreeMap<Halt, Fault>,
-    /// What is known about each model, by model and key.
+    /// The state of each model, by model and API key.
     models: BTreeMap<(Halt, Halt), ModelState>,
 }
 
-/// What is known about a model that is called with one key.
+/// The state of a model that is called with one API key.
 #[derive(Debug, Default)]
 struct ModelState {
     first_response_gate: FirstResponseGate,

@@ -164,8 +164,7 @@ impl LostTime {
         LostWaitGuard { lost_time: self, start, cause: None }
     }
 
-    /// Like [`Self::start_wait`], but for a wait that has another cause than a failed attempt of
-    /// this trial.
+    /// Like [`Self::start_wait`], but for a wait that no failed attempt of this trial caused.
     pub(crate) fn start_wait_for(&self, cause: &'static str) -> LostWaitGuard<'_> {
         let mut guard = self.start_wait();
         guard.cause = Some(cause);

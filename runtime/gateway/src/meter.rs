@@ -19,7 +19,8 @@ pub struct Meter {
     budget: Budget,
     pub(crate) clock: Clock,
     pub(crate) own_scope: Arc<Scope>,
-    /// All trials lock these in the same order, which prevents deadlocks.
+    /// The meters that the trial shares with other trials. All trials lock them in the same order,
+    /// which prevents deadlocks.
     pub(crate) shared_meters: Vec<SharedMeter>,
 }
 
@@ -223,8 +224,8 @@ impl Meter {
     }
 }
 
-/// How often a limit is checked while the time left is shorter than this and does not pass, because
-/// the trial is losing time.
+/// How often a limit is checked if less time than this is left, and the time left does not shrink
+/// because the trial is losing time to the endpoint.
 const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Resolves when no time is left. The time left may grow in the meantime. If it is `None`, there is

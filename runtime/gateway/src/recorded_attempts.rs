@@ -98,9 +98,8 @@ impl RecordedAttempts {
     }
 }
 
-/// Once the replayed requests and responses are this long together, earlier ones are left out: each
-/// request contains the whole conversation, so that all of them would take minutes to read for a long
-/// trial.
+/// Maximum total length of the requests and responses that are replayed, newest first. Each request
+/// contains the whole conversation, so reading all requests of a long trial would take minutes.
 const MAX_REPLAYED_BYTES: usize = 64 << 20;
 
 impl TrialGateway {

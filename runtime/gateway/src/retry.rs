@@ -77,7 +77,7 @@ impl RetryPolicy {
         }
         if !(policy.silent_share > 0.0 && policy.silent_share <= 1.0) || policy.alike_trials == 0 {
             let what =
-                "silent_share: must be more than 0 and at most 1; alike_trials: must be at least 1";
+                "silent_share must be more than 0 and at most 1, and alike_trials at least 1";
             return Err(fault(what.into()));
         }
         Ok(policy)

@@ -48,7 +48,7 @@ struct ReservedAmounts {
     input_tokens: u64,
     output_tokens: u64,
     cost_usd: f64,
-    /// Whether one of these requests must run alone.
+    /// Whether one of the reserved requests must run alone.
     is_exclusive: bool,
 }
 
@@ -109,7 +109,7 @@ impl Scope {
         first_reached_limit(&self.limits, &self.counted_spending(&spending))
     }
 
-    /// Whether this spending reaches a limit of the kind.
+    /// Whether `spending` reaches a limit of the given kind.
     pub(crate) fn reaches_limit(&self, kind: BudgetKind, spending: &Spending) -> bool {
         reached_limits(&self.limits, spending).any(|reached| reached == kind)
     }

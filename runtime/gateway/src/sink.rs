@@ -28,8 +28,8 @@ pub enum WaitNotice {
         model: String,
         elapsed: Duration,
     },
-    /// An attempt failed, and the next one follows after `pause`. Reported if that is one second or
-    /// more.
+    /// An attempt failed, and the next one follows after `pause`. Reported if `pause` is at least
+    /// one second.
     BackOff {
         /// The failed attempt, counted from 1.
         attempt: u32,

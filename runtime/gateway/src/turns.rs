@@ -52,7 +52,7 @@ impl NativeTurns {
         self.stored_turns.push(StoredTurn { calls, text, native_turn: native });
     }
 
-    /// Returns the turn for these calls and this text, if the client changed neither.
+    /// Returns the turn with the given calls and text, if the client changed neither.
     fn find(&self, calls: &[ToolCall], text: &str) -> Option<&NativeTurn> {
         let text = text.trim();
         let at = match calls.first() {

@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_exclude_thoughts_once_a_signed_response_shows_it() {
+    fn signed_response_can_show_that_output_counts_exclude_thoughts() {
         // Returns whether the counts exclude thoughts after each response. Each response has 40
         // visible bytes, a signature or not, and these output tokens.
         let audit = |api: Api, responses: &[(bool, u64)]| {

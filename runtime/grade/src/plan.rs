@@ -29,7 +29,7 @@ pub struct TestPlan {
 }
 
 impl TestPlan {
-    /// Returns the plan restricted to these files.
+    /// Returns the plan restricted to the given files.
     pub(crate) fn restrict_to_files(&self, files: &BTreeSet<String>) -> Self {
         let ids = self.ids.as_ref().map(|ids| {
             ids.iter().filter(|id| files.contains(file_from_test_id(id))).cloned().collect()

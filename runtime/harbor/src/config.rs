@@ -144,7 +144,8 @@ pub fn read_config(text: &str) -> Result<ParsedConfig, Vec<Diagnostic>> {
         (Some("separate"), _) => true,
         (Some("shared"), None) => false,
         (Some("shared"), Some(_)) => {
-            let message = "is \"shared\", but there is [verifier.environment]; keep one";
+            let message =
+                "is \"shared\", but the task has [verifier.environment]; remove one of the two";
             reader.report_error("verifier.environment_mode", message.into());
             false
         }

@@ -224,7 +224,8 @@ fn character_class(members: &[char]) -> String {
             other => class.push_str(&regex::escape(&other.to_string())),
         }
     }
-    // Both engines treat a hyphen at either end as a literal.
+    // A hyphen at the start or end of a class is a literal, both in ignore files and in regular
+    // expressions.
     class.push(']');
     class
 }

@@ -82,7 +82,7 @@ impl Rules {
         self.find_line(log, &self.downloads.missing)
     }
 
-    /// Returns the first line that contains one of these signs. Returns `None` if a test runner
+    /// Returns the first line that contains one of the given signs. Returns `None` if a test runner
     /// ran.
     fn find_line<'a>(&self, log: &'a str, signs: &[String]) -> Option<&'a str> {
         if self.shows_test_run(log) {

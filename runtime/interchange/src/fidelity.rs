@@ -36,7 +36,7 @@ pub struct Fidelity {
     pub format: &'static str,
     /// Number of trials that were written.
     pub trials: u64,
-    /// Data from these trials that the format cannot represent, so that no file contains it.
+    /// Data from the exported trials that the format cannot represent, so that no file contains it.
     pub left_out: Vec<Omission>,
     /// Data that is missing from the imported files, although records should contain it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -50,7 +50,7 @@ pub struct Fidelity {
 pub struct Omission {
     /// A description of the data.
     pub what: String,
-    /// How many times such data was omitted.
+    /// How many times the data was omitted.
     pub count: u64,
 }
 

@@ -7,7 +7,7 @@ use proctor_types::{Task, TestGroup};
 use crate::{
     OfficialPolicy, OfficialVerdict, PolicyError, StatusGrade, StatusGrades,
     log::LogReader,
-    parsers::{StatusMap, parse_row},
+    parsers::{StatusMap, parse_with_row_facts},
     registry::row_facts,
     verdict::{format_counts, parse_status},
 };
@@ -41,7 +41,9 @@ impl OfficialPolicy {
         let (parser, row) = (self.parser_for(task)?, row_facts(task));
         let reader = LogReader { policy: self, parser, row_facts: row, test_command: None };
         let read = |run: &FileRun| match reader.decode(&run.log) {
-            Ok(log) => parse_row(parser, self.parser.edition, &log, row).unwrap_or_default(),
+            Ok(log) => {
+                parse_with_row_facts(parser, self.parser.edition, &log, row).unwrap_or_default()
+            }
             Err(_) => StatusMap::default(),
         };
         let statuses = read(fail_to_pass);

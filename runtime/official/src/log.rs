@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::{
     ExitRule, LogPart, OfficialPolicy,
-    parsers::{ParserCrash, ParserName, RowFacts, StatusMap, parse_row, text},
+    parsers::{ParserCrash, ParserName, RowFacts, StatusMap, parse_with_row_facts, text},
     policy::{InvalidUtf8, Newlines},
 };
 
@@ -78,9 +78,10 @@ impl LogReader<'_> {
             return refused(format!("the log does not contain {said:?}"));
         }
         let edition = self.policy.parser.edition;
-        let mut map = parse_row(self.parser, edition, self.select_log_part(log)?, self.row_facts)?;
+        let mut map =
+            parse_with_row_facts(self.parser, edition, self.select_log_part(log)?, self.row_facts)?;
         if map.is_empty() && rules.whole_if_empty {
-            map = parse_row(self.parser, edition, log, self.row_facts)?;
+            map = parse_with_row_facts(self.parser, edition, log, self.row_facts)?;
         }
         if map.is_empty()
             && let Some(pattern) = &rules.suite_ran

@@ -237,7 +237,9 @@ impl OfficialPolicy {
             |key: &RowText| task.details().is_some_and(|details| key.value_in(details).is_some());
         if let Some(key) = rules.code.filter(holds_code) {
             let key = key.key();
-            let what = format!("benchmark.details.{key}: a parser given as code is never run");
+            let what = format!(
+                "benchmark.details.{key}: contains a parser as code, which Proctor never runs"
+            );
             return Err(PolicyError { message: what, hint: hint.into() });
         }
         let repo = task.repo.as_deref().unwrap_or_default();

@@ -10,7 +10,7 @@ use proctor_types::{CERTIFICATE_SCHEMA_VERSION, Certificate, UserError};
 /// Fails if the file cannot be read, or if it has an unsupported version.
 pub fn read_certificate(path: &Path) -> Result<Certificate, UserError> {
     let shown = path.display();
-    let hint = "`proctor tasks validate --repeat 3 --certificate FILE` writes one";
+    let hint = "create a certificate with `proctor tasks validate --repeat 3 --certificate FILE`";
     let text = std::fs::read(path).map_err(|error| {
         UserError::new(format!("cannot read the certificate {shown}: {error}")).hint(hint)
     })?;

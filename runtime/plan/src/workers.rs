@@ -23,7 +23,7 @@ pub fn live_workers(run: &Path) -> Result<Vec<Member>, PlanError> {
 pub fn unwritable_error(error: io::Error) -> PlanError {
     match error.kind() {
         ErrorKind::PermissionDenied => {
-            let hint = "workers must be able to write to the run directory: make it writable for your user or group";
+            let hint = "workers must be able to write to the run directory: make it writable by your user or group";
             UserError::new(error.to_string()).hint(hint).into()
         }
         _ => error.into(),

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn event_reader_reads_keys_in_any_order() {
+    fn event_head_is_parsed_with_keys_in_any_order() {
         for (line, kind) in [
             (r#"{"v":2,"step":3,"kind":"noted","note":{}}"#, "noted"),
             (r#"{"note":{"a":1,"kind":"x"},"step":3,"kind":"noted"}"#, "noted"),

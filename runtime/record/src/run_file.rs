@@ -125,8 +125,8 @@ pub(crate) fn verify(root: &Path) -> Result<(RunRecord, Option<Corruption>), Rec
     }
 }
 
-/// Checks that the copy matches `run.json`. If the copy is corrupt too, later corruption of
-/// `run.json` would make the run unreadable.
+/// Checks that the copy matches `run.json`. With a corrupt copy, the run would become unreadable if
+/// `run.json` were corrupted later.
 fn check_copy(root: &Path) -> Result<Option<Corruption>, RecordError> {
     let (written, copy) = (disk::read_if_exists(&root.join(RUN_FILE))?, root.join(RUN_COPY_FILE));
     let kept = match disk::try_read_if_exists(&copy) {

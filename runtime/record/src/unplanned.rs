@@ -29,12 +29,12 @@ pub struct UnplannedDir {
     pub folder: PathBuf,
     /// Number of journals in the directory.
     pub journal_count: usize,
-    /// The trials to which these journals belong.
+    /// The trials to which the unplanned journals belong.
     pub trials: BTreeSet<TrialId>,
 }
 
 impl RunDir {
-    /// Returns the directories below `trials/` that belong to none of these trials, in sorted
+    /// Returns the directories below `trials/` that belong to none of the planned trials, in sorted
     /// order. If all subdirectories of a directory are unplanned, only the directory itself is
     /// returned.
     pub fn unplanned_dirs<'a>(

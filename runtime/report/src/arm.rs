@@ -383,7 +383,7 @@ pub(crate) fn endpoint_settings(arm: &Arm) -> Option<Value> {
     Some(json!({ "base_url": model.base_url, "price": model.price }))
 }
 
-/// Counts the responses of these trials by responder.
+/// Counts the responses of the given trials by responder.
 pub(crate) fn count_responders(trials: &[&TrialResult]) -> Responders {
     let mut all = Responders::default();
     for outcome in trials.iter().filter_map(|trial| trial.outcome.as_ref()) {

@@ -25,7 +25,7 @@ pub struct BilledUsage {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct EarlierTriesReport {
     pub tries: u64,
-    /// Responses received in these tries.
+    /// Number of responses received in the earlier tries.
     pub steps: u64,
     /// Tokens.
     pub input: u64,
@@ -72,7 +72,7 @@ impl EarlierTriesReport {
         self.tries == 0
     }
 
-    /// Whether anything was billed for these tries.
+    /// Whether anything was billed for the earlier tries.
     pub(crate) fn was_billed(&self) -> bool {
         self.input > 0 || self.output > 0 || self.cost_usd > 0.0
     }

@@ -82,7 +82,7 @@ impl Report {
         }
         let reasons: Vec<String> =
             counts.iter().map(|(reason, count)| reason.describe(*count)).collect();
-        // Only these two together suggest that the fault halted the arm.
+        // The fault probably halted the arm only if both reasons occur.
         let is_halted = counts.contains_key(&MissingReason::Fault)
             && counts.contains_key(&MissingReason::NotEnded);
         let halted = if is_halted { " (a fault may have halted the arm)" } else { "" };

@@ -39,8 +39,8 @@ impl Capacity {
         Self { cpus: pool(machine.cpus * PERMITS_PER_CPU), memory: pool(machine.memory_mb as f64) }
     }
 
-    /// Returns how many sandboxes with these limits can be open at the same time. The result is at
-    /// least one.
+    /// Returns how many sandboxes with the given limits can be open at the same time. The result is
+    /// at least one.
     pub fn max_sandboxes(&self, limits: &SandboxSpec) -> usize {
         let (cpus, memory) = self.required_permits(limits);
         (self.cpus.0 / cpus).min(self.memory.0 / memory) as usize

@@ -175,8 +175,8 @@ impl ForkPoint {
                     *backend = arm.sandbox.kind.to_string();
                     *environment = None;
                 }
-                // This event names the last event before it that counts. Discarded events have
-                // already been removed and the others are renumbered, so make all of them count.
+                // `stands_to` names the last earlier event that counts. The copy contains no
+                // discarded events and has new numbers, so make all earlier events count.
                 Event::TrialResumed { stands_to, .. } => *stands_to = u64::MAX,
                 Event::ModelAnswered { answer } if !is_same_model => answer.extra.clear(),
                 _ => {}

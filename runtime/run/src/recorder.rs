@@ -397,8 +397,8 @@ impl Recorder {
         };
         let mut outside = looked?.unwrap_or_default();
         bytes += outside.bytes;
-        // Scan outside the work directory again if this is the first scan, or if the snapshot found
-        // repositories that the earlier request did not include.
+        // A fresh scan outside the work directory was deferred until now. Otherwise, repeat the
+        // scan if the snapshot found repositories that the earlier request did not include.
         if is_fresh || changed + removed > 0 {
             let now = self.outside_request(workdir, is_fresh).await;
             if let Some(now) = now.filter(|now| asked.as_ref() != Some(now)) {
@@ -413,8 +413,8 @@ impl Recorder {
         Ok(tree)
     }
 
-    /// Makes every later snapshot report these paths, and everything below them, in the state of
-    /// the last snapshot.
+    /// Makes every later snapshot report the given paths, and everything below them, in the state
+    /// of the last snapshot.
     pub(crate) async fn hide(&self, paths: &[RawPath]) {
         let mut state = self.state.lock().await;
         let is_hidden = |path: &RawPath| paths.iter().any(|hidden| is_within(path, hidden));

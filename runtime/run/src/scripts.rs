@@ -48,7 +48,8 @@ impl ScriptServers {
         arm
     }
 
-    /// Returns the endpoints' rate limits, with the same replacement in their URLs.
+    /// Returns the endpoints' rate limits, with each script's path replaced by the URL of the
+    /// server that serves the script.
     pub(crate) fn rates_with_server_urls<'a>(
         &self,
         tables: impl IntoIterator<Item = &'a EndpointRates>,

@@ -65,7 +65,7 @@ pub(crate) struct Rule {
     /// References that may be imported, named, compared with `is` and used as the class of
     /// `isinstance`.
     pub type_checks: Vec<String>,
-    /// Definitions of methods with these names.
+    /// Names of methods whose definitions are findings.
     pub methods: Vec<String>,
     /// Assignments to attributes of other packages.
     pub foreign: bool,
@@ -79,7 +79,8 @@ pub(crate) struct Rule {
     pub filled: Vec<String>,
     /// Attributes that are used in any way.
     pub attributes: Vec<String>,
-    /// Whether one use of such an attribute excuses all others, whatever object it is read from.
+    /// Whether one use of an attribute in the old code excuses all uses of this attribute, no
+    /// matter which object the code reads it from.
     pub excused_by_name: bool,
     /// Sums of the address of an object and a number.
     pub id_arithmetic: bool,
@@ -87,7 +88,7 @@ pub(crate) struct Rule {
     pub attributes_by_position: bool,
     /// Positions of arguments that are functions which receive a frame, by function.
     pub frame_handlers: BTreeMap<String, usize>,
-    /// Functions of other packages to which such a function may pass the frame.
+    /// Functions of other packages to which a frame handler may pass the frame.
     pub frame_printers: Vec<String>,
     /// Attributes to which code assigns functions that must not end the process with status 0.
     pub exit_hooks: Vec<String>,
@@ -97,9 +98,9 @@ pub(crate) struct Rule {
     pub emptied_arguments: bool,
     /// Modules whose tables and objects code must not change.
     pub reference_modules: BTreeSet<String>,
-    /// Methods that change an object of these modules.
+    /// Methods that change an object of the modules in `reference_modules`.
     pub table_changes: Vec<String>,
-    /// Tables of these modules to which code may add entries.
+    /// Tables of the modules in `reference_modules` to which code may add entries.
     pub extensible_tables: Vec<String>,
     /// Values that the first argument of a function must not have. It must be constant.
     pub reserved_arguments: BTreeMap<String, Vec<String>>,
@@ -226,7 +227,7 @@ pub(crate) struct Rule {
     pub own_runner: bool,
     /// Files to which `lines` does not apply.
     pub except_files: Vec<String>,
-    /// Regular expressions for lines of those files.
+    /// Regular expressions for lines of the files in `files`.
     pub lines: Vec<String>,
 }
 
@@ -248,7 +249,7 @@ pub(crate) struct Rules {
     name_test_owners: Vec<usize>,
     /// The names of all groups in `combined`.
     combined_patterns: RegexSet,
-    /// The rule, the group and the text of each of these names.
+    /// The rule, the group and the text of each name in `combined_patterns`.
     combined_owners: Vec<(usize, usize, &'static str)>,
     /// The rule, the group and the text of each attribute in `combined`, by the attribute's name.
     combined_attributes: BTreeMap<&'static str, Vec<(usize, usize, &'static str)>>,

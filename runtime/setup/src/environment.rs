@@ -182,7 +182,7 @@ mod tests {
         task
     }
 
-    /// Returns a task with these directories, and the ID of the task's user.
+    /// Returns a task with the given directories, and the ID of the task's user.
     fn task_with_folders(workdir: &Path, home_dir: &Path) -> (u32, Task) {
         let me = fs::metadata(workdir).unwrap().uid();
         // Only root can change a file's owner, so a normal user must test with its own ID.

@@ -6,7 +6,7 @@
 pub struct VarianceComponents {
     /// Variance of the tasks' own rates. More tasks average it out, but more attempts do not.
     pub between_tasks: f64,
-    /// Variance between attempts at one task. Both more tasks and more attempts average it out.
+    /// Variance between attempts at one task. More tasks average it out, and so do more attempts.
     pub between_attempts: f64,
     /// The fraction of the total variance that is between tasks (the intraclass correlation). 0 if
     /// nothing varies.

@@ -158,8 +158,8 @@ for seed, nested in [(4, False), (4, True), (8, False), (8, True)]:
     out["rank_agreement"].append({"a": text(a), "b": text(b), "nested": nested, "tau": float(tau(a, b)),
                                   "interval": [float(np.quantile(taus, end)) for end in (0.025, 0.975)]})
 
-# Fieller 1954: the ratios at which the mean difference is not significant. The ends are the roots.
-# Without an upper root, the interval is unbounded.
+# Fieller 1954: the interval contains each ratio r for which the mean of y - r * x is not significantly different from
+# 0. Its ends are the roots of `off`. If there is no upper root, the interval is unbounded.
 def fieller(tasks, level):
     y, x = np.array(tasks, float).T
     n = len(y)

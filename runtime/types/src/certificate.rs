@@ -88,12 +88,12 @@ impl Certificate {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FlakePolicy {
-    /// Run and show these tests, but ignore their results.
+    /// Run and show unreliable tests, but ignore their results.
     #[default]
     Quarantine,
-    /// Grade a trial twice more if only such tests failed. The majority of the three results
+    /// Grade a trial twice more if only unreliable tests failed. The majority of the three results
     /// counts.
     Vote,
-    /// Count these tests like all other tests.
+    /// Count unreliable tests like all other tests.
     Count,
 }

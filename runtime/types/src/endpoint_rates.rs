@@ -41,7 +41,7 @@ impl EndpointRates {
         normalize_url(&self.base_url) == model.normalized_url()
     }
 
-    /// Whether these limits apply to requests to the model.
+    /// Whether the limits apply to requests to the model.
     pub fn applies_to(&self, model: &ModelSpec) -> bool {
         self.matches_model_url(model) && self.model.as_ref().is_none_or(|name| *name == model.name)
     }

@@ -406,7 +406,7 @@ mod tests {
         }
     }
 
-    /// Both functions describe a system error with the same words.
+    /// `describe_io_error` and `rewrite_library_errors` use the same words for a system error.
     #[test]
     fn io_errors_and_library_errors_have_the_same_wording() {
         for code in [2, 13, 23, 24, 28, 32, 104, 110, 111] {

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn harbor_task_at_the_root_starts_there_with_its_home_as_workdir() {
+    fn harbor_task_with_root_as_workdir_starts_at_root_and_snapshots_home() {
         let mut harbor = task("");
         harbor.harbor = Some(Harbor::default());
         let taken = harbor.with_image_settings(&ImageSettings::default());

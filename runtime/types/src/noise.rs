@@ -128,7 +128,7 @@ pub struct CpuCounts {
     /// Number of quota periods in which something ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub periods: Option<u64>,
-    /// Number of these periods in which the quota was used up.
+    /// Number of quota periods in which the quota was used up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled_periods: Option<u64>,
     /// Seconds for which the quota was used up, counted separately for each CPU.

@@ -234,7 +234,7 @@ impl Outcome {
 /// fault, a kill or a shared limit ended, and a try that has not ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct EarlierTries {
-    /// Number of these tries.
+    /// Number of earlier tries.
     pub tries: u64,
     /// Their total cost.
     pub spent: Spending,

@@ -41,7 +41,7 @@ pub struct ClosingReasoningTag<'a> {
     pub before: &'a str,
     /// The text after the tag.
     pub after: &'a str,
-    /// The tag that begins such reasoning.
+    /// The tag that begins the reasoning.
     opening: String,
 }
 

@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RepositorySettings {
-    /// Hide these files from the agent.
+    /// Hide the repository's settings files from the agent.
     #[default]
     Ignore,
-    /// Let the agent read these files as it would outside Proctor.
+    /// Let the agent read the repository's settings files as it would outside Proctor.
     Use,
 }
 

@@ -85,8 +85,8 @@ pub struct Selection {
     /// The glob that task ids must match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks: Option<String>,
-    /// How many of the matching tasks were drawn. The SHA-256 of the seed and the task's id
-    /// determines the order of the tasks, so a larger sample contains a smaller one.
+    /// Number of tasks in the sample. The SHA-256 of the seed and the task's id determines the
+    /// order of the tasks, so a larger sample contains a smaller one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
     /// The seed of the sample.

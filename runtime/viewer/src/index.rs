@@ -368,7 +368,7 @@ impl ToolResult {
     fn parse_line(line: &EventLine) -> Result<(Self, u64), BadLine> {
         const OUTPUT_KEY: &[u8] = b",\"shown\":";
         const NEXT_KEY: &[u8] = b",\"full\":";
-        // No string can contain these patterns, because quotes inside strings are escaped.
+        // No JSON string can contain the patterns below, because quotes inside strings are escaped.
         let json = line.json();
         if let (Some(from), Some(to)) =
             (memmem::find(json, OUTPUT_KEY), memmem::rfind(json, NEXT_KEY))
@@ -494,7 +494,7 @@ fn add_event(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
             if row.tests {
                 let ToolOutput { shown } = line.parse_fields()?;
                 let ran = has_run_tests(&shown).unwrap_or(None);
-                // One output that shows tests is enough, whatever the other ones show.
+                // If one output of the step shows that tests ran, the other outputs don't matter.
                 row.ran_tests =
                     if row.ran_tests == Some(true) { Some(true) } else { ran.or(row.ran_tests) };
             }

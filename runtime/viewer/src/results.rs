@@ -232,7 +232,7 @@ mod tests {
     use super::*;
     use crate::test_run::{finish_trial, write_plan};
 
-    /// Returns the results as soon as they have this many ended trials.
+    /// Returns the results as soon as `ended` trials have ended.
     fn wait_for(
         cache: &ResultsCache,
         path: &Path,

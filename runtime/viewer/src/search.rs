@@ -618,7 +618,7 @@ mod tests {
     }
 
     #[test]
-    fn displayed_text_is_found_as_it_is_displayed() {
+    fn search_finds_arguments_in_their_displayed_form() {
         let arguments = format_arguments(r#"{"command":"sed -i\n  x","line":3}"#);
         let journal = br#"{"arguments":"{\"command\":\"sed -i\\n  x\",\"line\":3}"}"#;
         for (text, is_found) in [

@@ -206,7 +206,7 @@ mod tests {
         Event::ModelAnswered { answer }
     }
 
-    /// Records a trial whose steps leave these words in `a.py`. Returns its index.
+    /// Records a trial whose steps leave the given words in `a.py`. Returns its index.
     fn record_trial(path: &Path, blobs: &Blobs, contents: &str) -> JournalIndex {
         let snapshot = |content: &str, changed: u64| {
             let hash = blobs.put(content.as_bytes()).unwrap();

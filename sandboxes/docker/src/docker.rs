@@ -135,9 +135,8 @@ impl Docker {
         })
     }
 
-    /// Like [`Docker::connect`], but all sandboxes have these defenses disabled and list them as
-    /// not enforced.
-    /// Tests use this to show that an attack succeeds without its defense.
+    /// Like [`Docker::connect`], but all sandboxes have the given defenses disabled and list them
+    /// as not enforced. Tests use this to show that an attack succeeds without its defense.
     ///
     /// # Errors
     /// See [`Docker::connect`].

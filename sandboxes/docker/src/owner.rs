@@ -131,7 +131,7 @@ mod tests {
             labels
         };
         // Labels from another machine with the same name, or from a machine whose cache was copied
-        // to this one.
+        // to this machine.
         let mut elsewhere: Vec<_> = own[IDENTITY_LABEL].split(' ').collect();
         elsewhere[0] = "another-boot";
         let cases = [

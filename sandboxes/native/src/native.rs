@@ -78,8 +78,8 @@ impl Native {
         Self::with_agent(cache_dir, agent)
     }
 
-    /// Like [`Native::new`], but all sandboxes have these defenses disabled and list them as not
-    /// enforced. Tests use this to show that an attack succeeds without its defense.
+    /// Like [`Native::new`], but all sandboxes have the given defenses disabled and list them as
+    /// not enforced. Tests use this to show that an attack succeeds without its defense.
     ///
     /// # Errors
     /// See [`Native::new`].

@@ -3,7 +3,7 @@
 const MAGIC: &[u8] = b"!<arch>\n";
 const HEADER_BYTES: usize = 60;
 
-/// Returns whether these bytes are an `ar` archive. Besides the magic bytes, there must be a first
+/// Returns whether the bytes are an `ar` archive. Besides the magic bytes, there must be a first
 /// entry.
 pub fn is_archive(bytes: &[u8]) -> bool {
     bytes.strip_prefix(MAGIC).is_some_and(|rest| parse_size(rest).is_some())

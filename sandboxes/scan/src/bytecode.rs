@@ -10,7 +10,7 @@ use crate::{
 /// Maximum length, in bytes, of a string that may be a name.
 const MAX_NAME_BYTES: usize = 80;
 
-/// Returns whether these bytes start like a `.pyc` file: the magic number ends with a line break.
+/// Returns whether the bytes start like a `.pyc` file: the magic number ends with a line break.
 pub fn is_bytecode(bytes: &[u8]) -> bool {
     bytes.len() > 16 && bytes.get(2..4) == Some(b"\r\n")
 }

@@ -92,7 +92,7 @@ fn decode_run(letters: &[u8], visit: &mut dyn FnMut(Vec<u8>)) {
     }
 }
 
-/// Returns whether these bytes could be the start of text or of a packed file.
+/// Returns whether the bytes could be the start of text or of a packed file.
 fn is_plausible(head: &[u8]) -> bool {
     let is_utf8 = match std::str::from_utf8(head) {
         Ok(_) => true,

@@ -3,7 +3,7 @@
 
 const BLOCK_BYTES: usize = 512;
 
-/// Returns whether these bytes start like a tar archive. Checks the magic bytes or the header's
+/// Returns whether the bytes start like a tar archive. Checks the magic bytes or the header's
 /// checksum.
 pub fn is_tar(bytes: &[u8]) -> bool {
     bytes.get(..BLOCK_BYTES).is_some_and(|header| {

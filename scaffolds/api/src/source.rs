@@ -55,8 +55,8 @@ pub trait ScaffoldSource {
     /// Fails if a recorded scaffold cannot be read.
     fn scaffolds_for_arms(&self, arms: &[Arm]) -> Result<Scaffolds, UserError>;
 
-    /// Builds the missing programs of these scaffolds. Returns whether anything was built, because
-    /// a build may be a factor of an arm.
+    /// Builds the missing programs of the given scaffolds. Returns whether anything was built,
+    /// because a build may be a factor of an arm.
     ///
     /// # Errors
     /// Fails if a scaffold cannot be used or its programs cannot be built.

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_match_their_scaffolds() {
+    fn each_name_loads_the_scaffold_with_this_name() {
         for name in names() {
             assert_eq!(builtin_scaffold(name).unwrap().unwrap().name(), *name);
         }
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn recorded_scaffold_has_its_recorded_prompts_and_settings() {
+    fn restored_scaffold_has_the_recorded_prompts_and_settings() {
         for name in names() {
             let shipped = builtin_scaffold(name).unwrap().unwrap();
             let again = restore_scaffold(name, &shipped.factors()).unwrap().unwrap();

@@ -185,7 +185,7 @@ fn tail_start(text: &str, cap: usize) -> usize {
     }
 }
 
-/// Returns the number of bytes covered by these tokens.
+/// Returns the number of bytes that the tokens represent.
 fn byte_length(tokens: &[proctor_tokens::Rank]) -> usize {
     proctor_tokens::decoded_byte_count(tokens).unwrap_or(0)
 }

@@ -105,7 +105,7 @@ pub(crate) fn patch_program(program: &Path, patchelf: &Path) -> Result<(), Bundl
             true => Ok(String::from_utf8_lossy(&ran.stdout).trim().to_owned()),
             false => {
                 let said = String::from_utf8_lossy(&ran.stderr);
-                let what = format!("patchelf of {}: {}", program.display(), said.trim());
+                let what = format!("patchelf failed for {}: {}", program.display(), said.trim());
                 Err(BundleError::new(what))
             }
         }

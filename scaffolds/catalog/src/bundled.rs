@@ -104,7 +104,7 @@ pub fn find_agent(cache: &Path, requested_name: &str) -> Result<BundledAgent, Us
     shipped_agent(requested_name)?.ok_or_else(|| {
         let known = proctor_external::names().join(", ");
         UserError::new(format!("no agent or file is named `{requested_name}`")).hint(format!(
-            "agents: {known}; or pass the path of a manifest (docs/reference/external.md)"
+            "use one of {known}, or the path to a manifest (docs/reference/external.md)"
         ))
     })
 }

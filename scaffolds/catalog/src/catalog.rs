@@ -143,8 +143,8 @@ fn manifest_folder(name: &str) -> PathBuf {
     parent.map(Path::to_owned).unwrap_or_default()
 }
 
-/// Builds the missing bundles of these scaffolds and reports progress. Returns whether any bundle
-/// was built, because the digests of bundles are factors of the arms.
+/// Builds the missing bundles of the given scaffolds and reports progress. Returns whether any
+/// bundle was built, because the digests of bundles are factors of the arms.
 async fn build(
     cache: &Path,
     names: &BTreeSet<&str>,

@@ -6,7 +6,7 @@ use thiserror::Error;
 pub struct ManifestError {
     /// The path of the file, as the user gave it.
     pub file: String,
-    /// What is wrong. Names the key or the line.
+    /// The problem, with the key or the line that causes it.
     pub problem: String,
     /// How to fix it.
     pub hint: String,

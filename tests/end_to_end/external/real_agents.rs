@@ -182,7 +182,7 @@ const HOSTILE_FILES: [(&str, &str); 8] = [
     ),
 ];
 
-/// Writes the demo task with these files and with a statement of 200 KB.
+/// Writes the demo task with the given files and with a statement of 200 KB.
 fn write_hostile_task(stage: &Stage) -> PathBuf {
     let demo = std::fs::read_to_string(repository_root().join("configs/tasks/demo.jsonl")).unwrap();
     let mut task: Value = serde_json::from_str(demo.lines().next().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-"""#6 with single-shot: a response with finish_reason network_error and no text. Is it scored at once?"""
+"""single-shot: a response has finish_reason network_error and no text. It must not be scored at once."""
 from mock import *
 class C(Case):
     scaffold = 'single-shot'

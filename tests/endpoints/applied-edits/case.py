@@ -1,4 +1,4 @@
-"""messages/tools, a gateway before Anthropic that turns on context editing for every request: above 5,000 input tokens, the API replaces all tool results but the last one, and reports `context_management.applied_edits`. The model needs three results at once, and reads the missing one again and again. A fault that names `applied_edits`; never the model's limit. (claude-code#44521, stdapi.ai#128, chatcli#1483)"""
+"""messages/tools, a gateway before Anthropic that turns on context editing for every request: above 5,000 input tokens, the API replaces all tool results but the last one, and reports `context_management.applied_edits`. The model needs three results at once, and reads the missing one again and again. Expected: a fault that names `applied_edits`; never the model's limit. (claude-code#44521, stdapi.ai#128, chatcli#1483)"""
 from mock import *
 class C(Case):
     api = 'messages'

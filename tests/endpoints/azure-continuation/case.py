@@ -1,4 +1,4 @@
-"""responses/tools, Azure AI Foundry: a request may contain the encrypted reasoning of only one earlier response, otherwise: 400 `Conflicting authenticated continuation identities` from step 3 on, whatever the ids. Accepted: only the newest reasoning item, or none. Resolved. (hermes-agent#106718, #101243, #105369, corsair#438)"""
+"""responses/tools, Azure AI Foundry: a request may contain the encrypted reasoning of only one earlier response, otherwise: 400 `Conflicting authenticated continuation identities` from step 3 on, whatever the ids. Accepted: only the newest reasoning item, or none. Expected: resolved. (hermes-agent#106718, #101243, #105369, corsair#438)"""
 from mock import *
 class C(Case):
     api = 'responses'

@@ -1,4 +1,4 @@
-"""chat/bash, mlx-lm/LM Studio/oMLX with Mistral's tekken tokenizer: the detokenizer leaves the byte-level marks in the text, streamed or not: `Ġ` for each blank, `Ċ` for each newline (`lsĠ-laĊ`). The model wrote a correct block each time. A fault (or resolved, if the client decodes the marks); never the model's missing block, never scored. (lmstudio-bug-tracker#1302 "unable to do tool calls", mlx-lm#1041, omlx#1537 "```jsonĊ{ĊĠĠ", mlx-knife#49 "streaming and batch mode")"""
+"""chat/bash, mlx-lm/LM Studio/oMLX with Mistral's tekken tokenizer: the detokenizer leaves the byte-level marks in the text, streamed or not: `Ġ` for each blank, `Ċ` for each newline (`lsĠ-laĊ`). The model wrote a correct block each time. Expected: a fault (or resolved, if the client decodes the marks); never the model's missing block, never scored. (lmstudio-bug-tracker#1302 "unable to do tool calls", mlx-lm#1041, omlx#1537 "```jsonĊ{ĊĠĠ", mlx-knife#49 "streaming and batch mode")"""
 from mock import *
 class C(Case):
     scaffold = 'bash'

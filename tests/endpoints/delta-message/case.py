@@ -1,4 +1,4 @@
-"""chat/bash, services without streaming: from step 2 on, the response is one JSON object, streamed or not, and its choice has the complete message in `delta` instead of `message`. Resolved; never the model's empty turns. (librarium#167, chatgpt-java#31)"""
+"""chat/bash, services without streaming: from step 2 on, the response is one JSON object, streamed or not, and its choice has the complete message in `delta` instead of `message`. Expected: resolved; never the model's empty turns. (librarium#167, chatgpt-java#31)"""
 from mock import *
 TURNS = ['I look at the package.\n\n' + ASK % 'ls; cat numerals/roman.py', 'I write the function and export it.\n\n' + ASK % SOLVE, 'I run the tests.\n\n' + ASK % TEST, 'Done.\n\n' + ASK % 'proctor-submit']
 class C(Case):

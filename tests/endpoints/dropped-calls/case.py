@@ -1,4 +1,4 @@
-"""gemini/tools, proxies over OpenCode, Cursor or AI Studio: they pass on only the first of a turn's two calls, streamed or not. candidatesTokenCount counts both. The second call writes the function and is lost each time, so the model works until its steps are used up. A fault; never the model's limit. (opencode-llm-proxy#62, opencode-cursor#123, CLIProxyAPI#3134)"""
+"""gemini/tools, proxies over OpenCode, Cursor or AI Studio: they pass on only the first of a turn's two calls, streamed or not. candidatesTokenCount counts both. The second call writes the function and is lost each time, so the model works until its steps are used up. Expected: a fault; never the model's limit. (opencode-llm-proxy#62, opencode-cursor#123, CLIProxyAPI#3134)"""
 from mock import *
 LOOK = ['cat numerals/roman.py', 'cat numerals/__init__.py', 'cat numerals/tally.py', 'ls tests', 'cat tests/test_tally.py', 'git log --oneline', 'git status --short', 'ls -a']
 class C(Case):

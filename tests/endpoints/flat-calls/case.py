@@ -1,4 +1,4 @@
-"""chat/tools, proxies that translate formats: each entry of tool_calls is the bare function, {"name", "arguments"} without `function`, `id` and `type`, streamed (whole, in one chunk) or not; in requests the standard form is read, with one result per call. Resolved; never "no call", never scored. (home-llm#349/348 "tool calls are silently ignored")"""
+"""chat/tools, proxies that translate formats: each entry of tool_calls is the bare function, {"name", "arguments"} without `function`, `id` and `type`, streamed (whole, in one chunk) or not; in requests the standard form is read, with one result per call. Expected: resolved; never "no call", never scored. (home-llm#349/348 "tool calls are silently ignored")"""
 from mock import *
 class C(Case):
     def answer(self, conv, k, body):

@@ -1,4 +1,4 @@
-"""gemini/tools, Gemini 2.5/3: after a tool result, four responses in a row are STOP with content without parts (or an empty text), only thoughtsTokenCount or no output count at all; if the request is repeated, it is answered. A turn without parts must not be sent back. Resolved, never the model's empty turns. (gemini-cli#28351 "5+ times in a row", python-genai#1289, generative-ai-python#744, gemini-cli#13592)"""
+"""gemini/tools, Gemini 2.5/3: after a tool result, four responses in a row are STOP with content without parts (or an empty text), only thoughtsTokenCount or no output count at all; if the request is repeated, it is answered. A turn without parts must not be sent back. Expected: resolved, never the model's empty turns. (gemini-cli#28351 "5+ times in a row", python-genai#1289, generative-ai-python#744, gemini-cli#13592)"""
 from mock import *
 class C(Case):
     api = 'gemini'

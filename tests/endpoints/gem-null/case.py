@@ -1,4 +1,4 @@
-"""Like null-stop, gemini/tools: from step 2 on, every response is broken off in mid-sentence without a finishReason, streamed or not. A fault; never three answers of the model without a call."""
+"""Like null-stop, gemini/tools: from step 2 on, every response is broken off in mid-sentence without a finishReason, streamed or not. Expected: a fault; never three answers of the model without a call."""
 from mock import *
 class C(Case):
     api = 'gemini'

@@ -1,4 +1,4 @@
-"""chat/tools, oMLX and XML-format parsers: an argument declared as string whose text is JSON arrives decoded, as an object, streamed or not (the model wrote a correct string). The model writes a JSON file with `edit`, sees the type error, tries twice more and gives up. Resolved if the client takes the object as its JSON text, a fault otherwise; never scored. (omlx#2646 "burns all of its turns", continue#8972, kilocode#4131, pi-free#244)"""
+"""chat/tools, oMLX and XML-format parsers: an argument declared as string whose text is JSON arrives decoded, as an object, streamed or not (the model wrote a correct string). The model writes a JSON file with `edit`, sees the type error, tries twice more and gives up. Expected: resolved if the client takes the object as its JSON text, a fault otherwise; never scored. (omlx#2646 "burns all of its turns", continue#8972, kilocode#4131, pi-free#244)"""
 from mock import *
 import re
 class C(Case):

@@ -1,4 +1,4 @@
-"""chat/tools, exo and vLLM with GLM: if a call has two arguments, the first value continues with the markup of the second: `ls</arg_value>\\n<arg_key>timeout</arg_key>`, streamed or not. The JSON is valid. Undecidable: the model may have written this itself, so the trial is scored. (exo#2187, vllm#55495, llama.cpp#28612)"""
+"""chat/tools, exo and vLLM with GLM: if a call has two arguments, the first value continues with the markup of the second: `ls</arg_value>\\n<arg_key>timeout</arg_key>`, streamed or not. The JSON is valid. Proctor cannot decide this: the model may have written this itself, so the trial is scored. (exo#2187, vllm#55495, llama.cpp#28612)"""
 from mock import *
 CMDS = ['ls; cat numerals/roman.py', 'if true; then\n' + SOLVE + '\nfi', TEST]
 class C(Case):

@@ -1,4 +1,4 @@
-"""chat/tools, functionary before v2: if the request has `tools`, the server answers in the older form: `function_call` and finish_reason function_call, no tool_calls; it accepts both forms in requests. Resolved; never scored. (functionary#92, #190, #243)"""
+"""chat/tools, functionary before v2: if the request has `tools`, the server answers in the older form: `function_call` and finish_reason function_call, no tool_calls; it accepts both forms in requests. Expected: resolved; never scored. (functionary#92, #190, #243)"""
 from mock import *
 class C(Case):
     def answer(self, conv, k, body):

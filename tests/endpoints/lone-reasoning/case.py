@@ -1,4 +1,4 @@
-"""responses/tools, OpenAI (GPT-5): twice at step 2 a completed response is only a reasoning item, without message or call. The API rejects this item if it is sent back with its id but without a following item of the same turn. It also rejects a call whose reasoning is missing. Resolved: repeat the request, or send the item without its id, or omit it. (openai-python#2546, openai-agents-python#1517, codex#1498, continue#8933, vercel/ai#7099, openai-node#1567, openai-responses-starter-app#38)"""
+"""responses/tools, OpenAI (GPT-5): twice at step 2 a completed response is only a reasoning item, without message or call. The API rejects this item if it is sent back with its id but without a following item of the same turn. It also rejects a call whose reasoning is missing. Expected: resolved: repeat the request, or send the item without its id, or omit it. (openai-python#2546, openai-agents-python#1517, codex#1498, continue#8933, vercel/ai#7099, openai-node#1567, openai-responses-starter-app#38)"""
 from mock import *
 class C(Case):
     api = 'responses'

@@ -1,4 +1,4 @@
-"""messages/bash, LiteLLM's /v1/messages: each stream has an empty text block, then the thinking, then the text without its first delta (the opening fence), because the chunk at the change of blocks is dropped; without streaming it is complete. Turns sent back need non-empty text and unchanged thinking. Resolved. (litellm#30765, #27492, #25216)"""
+"""messages/bash, LiteLLM's /v1/messages: each stream has an empty text block, then the thinking, then the text without its first delta (the opening fence), because the chunk at the change of blocks is dropped; without streaming it is complete. Turns sent back need non-empty text and unchanged thinking. Expected: resolved. (litellm#30765, #27492, #25216)"""
 from mock import *
 class C(Case):
     api = 'messages'

@@ -1,4 +1,4 @@
-"""chat/tools, a router before Gemini and GLM: from step 2 on, the calls of a turn are merged into one with the first id and name, and their arguments are joined: `{"command":...}{"command":...}`, streamed or not. Resolved if the client splits them; never the model's malformed calls. (hermes-agent#57939, braintrust-proxy#245)"""
+"""chat/tools, a router before Gemini and GLM: from step 2 on, the calls of a turn are merged into one with the first id and name, and their arguments are joined: `{"command":...}{"command":...}`, streamed or not. Expected: resolved if the client splits them; never the model's malformed calls. (hermes-agent#57939, braintrust-proxy#245)"""
 from mock import *
 STEPS = [['ls', 'cat numerals/__init__.py'], ['cat numerals/roman.py', 'cat tests/test_tally.py'], [SOLVE, TEST]]
 BAD = __import__('re').compile(r'(?i)json|argument|not run|invalid|trailing')

@@ -1,4 +1,4 @@
-"""chat/bash, vLLM with MiniMax M3 and its reasoning parser: in streams, `reasoning` is never set: `<mm:think>` drafts `</mm:think>` answer arrive as content, the marks in chunks of their own; without streaming, the response is split correctly. The drafts contain blocks too, and one of them submits. Resolved. A draft must never run or cost the trial. (vllm#45687 "The reasoning parser only works in non-streaming", Primer#109)"""
+"""chat/bash, vLLM with MiniMax M3 and its reasoning parser: in streams, `reasoning` is never set: `<mm:think>` drafts `</mm:think>` answer arrive as content, the marks in chunks of their own; without streaming, the response is split correctly. The drafts contain blocks too, and one of them submits. Expected: resolved. A draft must never run or cost the trial. (vllm#45687 "The reasoning parser only works in non-streaming", Primer#109)"""
 from mock import *
 TURNS = [
     ('Okay, the user wants from_roman. Each answer is one block, and in the end I hand in with\n\n' + ASK % 'proctor-submit' + '\n\nBut first I have to see the code.', 'I look at the package first.\n\n' + ASK % 'ls; cat numerals/roman.py'),

@@ -1,4 +1,4 @@
-"""Like null-stop, chat/tools: from step 2 on, every response is broken off in mid-sentence without a finish_reason, streamed (with [DONE]) or not (finish_reason null). A fault; never three answers of the model without a call."""
+"""Like null-stop, chat/tools: from step 2 on, every response is broken off in mid-sentence without a finish_reason, streamed (with [DONE]) or not (finish_reason null). Expected: a fault; never three answers of the model without a call."""
 from mock import *
 class C(Case):
     def answer(self, conv, k, body):

@@ -1,4 +1,4 @@
-"""Like null-stop, messages/tools: from step 2 on, every response is broken off in mid-sentence with stop_reason null, streamed (with message_stop) or not: the service behind the converter is down. A fault; never three answers of the model without a call."""
+"""Like null-stop, messages/tools: from step 2 on, every response is broken off in mid-sentence with stop_reason null, streamed (with message_stop) or not: the service behind the converter is down. Expected: a fault; never three answers of the model without a call."""
 from mock import *
 class C(Case):
     api = 'messages'

@@ -1,4 +1,4 @@
-"""messages/tools, converters before /v1/messages: twice at step 2, the stream of a response that the service broke off ends with a message_delta whose stop_reason is null, then message_stop, after a text that ends in mid-sentence (its call is lost); without streaming stop_reason is null, too. Then a valid response. Resolved; never the model's answer without a call. (claux#14, LibreChat-AI/agents#308: clients map it to `stop`; openclaw#120030)"""
+"""messages/tools, converters before /v1/messages: twice at step 2, the stream of a response that the service broke off ends with a message_delta whose stop_reason is null, then message_stop, after a text that ends in mid-sentence (its call is lost); without streaming stop_reason is null, too. Then a valid response. Expected: resolved; never the model's answer without a call. (claux#14, LibreChat-AI/agents#308: clients map it to `stop`; openclaw#120030)"""
 from mock import *
 class C(Case):
     api = 'messages'

@@ -1,4 +1,4 @@
-"""responses/bash, proxies that forward each event in a task of its own: from step 2 on, neighbouring text deltas of a stream are swapped. `output_text.done`, `output_item.done` and `completed` have the right text. Resolved; never the model's failed commands. (ai-dial-core#420, twenty#22484)"""
+"""responses/bash, proxies that forward each event in a task of its own: from step 2 on, neighbouring text deltas of a stream are swapped. `output_text.done`, `output_item.done` and `completed` have the right text. Expected: resolved; never the model's failed commands. (ai-dial-core#420, twenty#22484)"""
 from mock import *
 TURNS = ['I look at the package.\n\n' + ASK % 'ls; cat numerals/roman.py', 'I write the function and export it.\n\n' + ASK % SOLVE, 'I run the tests.\n\n' + ASK % TEST, 'Done.\n\n' + ASK % 'proctor-submit']
 class C(Case):

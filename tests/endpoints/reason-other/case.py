@@ -1,4 +1,4 @@
-"""chat/tools, gateways on the AI SDK: the provider's stream breaks off, and the gateway ends its own with the finish_reason `other` (or env REASON), streamed or not, in every response from step 2 on. The text stops in the middle of a sentence, and its call is lost. A fault; never answers of the model without a call. (opencode#26170 "finishReason: other ... silently accepted", vercel/ai#2665 "unknown")"""
+"""chat/tools, gateways on the AI SDK: the provider's stream breaks off, and the gateway ends its own with the finish_reason `other` (or env REASON), streamed or not, in every response from step 2 on. The text stops in the middle of a sentence, and its call is lost. Expected: a fault; never answers of the model without a call. (opencode#26170 "finishReason: other ... silently accepted", vercel/ai#2665 "unknown")"""
 from mock import *
 class C(Case):
     def answer(self, conv, k, body):

@@ -1,4 +1,4 @@
-"""responses/tools, OpenAI and gateways before it: two consecutive responses begin with the same reasoning item (same id, longer encrypted content), each before its own call; from step 3 on the API rejects an input with one id twice. It accepts items without ids, or the item once. Resolved. (hermes-agent#7939, nanobot#3633, #3961, OpenRouter ai-sdk-provider#254, vercel/ai#7883, vscode#321977)"""
+"""responses/tools, OpenAI and gateways before it: two consecutive responses begin with the same reasoning item (same id, longer encrypted content), each before its own call; from step 3 on the API rejects an input with one id twice. It accepts items without ids, or the item once. Expected: resolved. (hermes-agent#7939, nanobot#3633, #3961, OpenRouter ai-sdk-provider#254, vercel/ai#7883, vscode#321977)"""
 from mock import *
 ID = 'rs_0ad20f1f8629dc53016924443203408193abb5b3d0b4301e26'
 class C(Case):

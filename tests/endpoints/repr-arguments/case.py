@@ -1,4 +1,4 @@
-"""chat/tools, gateways in Python: from step 2 on, the arguments are the text of a Python dict: `{'command': 'ls', 'timeout': None}`, streamed or not. Undecidable: the model may have written this itself, so the trial is scored. (hermes-agent#1393, debug-gym#123, atropos#479)"""
+"""chat/tools, gateways in Python: from step 2 on, the arguments are the text of a Python dict: `{'command': 'ls', 'timeout': None}`, streamed or not. Proctor cannot decide this: the model may have written this itself, so the trial is scored. (hermes-agent#1393, debug-gym#123, atropos#479)"""
 from mock import *
 CMDS = ['ls; cat numerals/roman.py', SOLVE, TEST]
 BAD = __import__('re').compile(r'(?i)json|argument|not run|invalid')

@@ -6,7 +6,7 @@ class C(Case):
     scaffold = 'bash'
     sticky = True
     def answer(self, conv, k, body):
-        # Turns that ran: the messages after the task that do not complain about the form.
+        # Count the turns that ran a command: messages after the task, except those that complain about the form.
         users = [m['content'] if isinstance(m['content'], str) else ''.join(p.get('text', '') for p in m['content']) for m in body['messages'] if m['role'] == 'user']
         ran = sum(not u.startswith('Nothing was run') for u in users[1:])
         own, invented = [

@@ -1,4 +1,4 @@
-"""Like stop-string, messages/bash: stop_reason `stop_sequence` with stop_sequence `###`, although the request sets no stop_sequences. A fault with a hint (or resolved)."""
+"""Like stop-string, messages/bash: stop_reason `stop_sequence` with stop_sequence `###`, although the request sets no stop_sequences. Expected: a fault with a hint (or resolved)."""
 from mock import *
 TURNS = ['I look at the package.\n\n' + ASK % 'ls; cat numerals/roman.py', 'The package writes numerals greedily, so I can read them greedily and compare.\n\n### The function\n\n' + ASK % SOLVE, 'Done.\n\n### Hand in\n\n' + ASK % 'proctor-submit']
 class C(Case):

@@ -1,4 +1,4 @@
-"""messages/bash: like reason-other, with the stop_reason `other` (or env REASON). A fault; never answers of the model without a command. (opencode#26170)"""
+"""messages/bash: like reason-other, with the stop_reason `other` (or env REASON). Expected: a fault; never answers of the model without a command. (opencode#26170)"""
 from mock import *
 TURNS = ['I look at the package.\n\n' + ASK % 'ls; cat numerals/roman.py', 'I write the function and export it.\n\n' + ASK % SOLVE, 'Done.\n\n' + ASK % 'proctor-submit']
 class C(Case):

@@ -1,4 +1,4 @@
-"""Like stop-string, chat/tools, vLLM: the stop string is inside the arguments (`### ` in a comment), so the call is cut there, streamed or not, with finish_reason `stop` and stop_reason `###`. A fault with a hint (or resolved); never the model's malformed calls."""
+"""Like stop-string, chat/tools, vLLM: the stop string is inside the arguments (`### ` in a comment), so the call is cut there, streamed or not, with finish_reason `stop` and stop_reason `###`. Expected: a fault with a hint (or resolved); never the model's malformed calls."""
 from mock import *
 class C(Case):
     def answer(self, conv, k, body):

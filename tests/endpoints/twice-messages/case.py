@@ -1,4 +1,4 @@
-"""Like twice-sent, messages/bash: each event of a stream is sent twice (equal bytes, equal indexes); without streaming it is correct. Resolved. (luthien-proxy#59, #61)"""
+"""Like twice-sent, messages/bash: each event of a stream is sent twice (equal bytes, equal indexes); without streaming it is correct. Expected: resolved. (luthien-proxy#59, #61)"""
 from mock import *
 TURNS = ['I look at the package.\n\n' + ASK % 'ls; cat numerals/roman.py', 'I write the function and export it.\n\n' + ASK % SOLVE, 'I run the tests.\n\n' + ASK % TEST, 'Done.\n\n' + ASK % 'proctor-submit']
 class C(Case):

@@ -1,4 +1,4 @@
-"""gemini/bash, Gemini 2.5 Flash and 3 Flash on Vertex and the Gemini API: from step 2 on, the thoughts arrive as an ordinary text part that begins with `THOUGHT:`, without `thought: true`, before the part with the answer, streamed or not. The drafts contain command blocks, and one of them submits. Resolved, or a fault. A draft must never run or cost the trial. (python-genai#2121 "Gemini returns THOUGHT: content in text parts without part.thought=True", hermes-agent#102996)"""
+"""gemini/bash, Gemini 2.5 Flash and 3 Flash on Vertex and the Gemini API: from step 2 on, the thoughts arrive as an ordinary text part that begins with `THOUGHT:`, without `thought: true`, before the part with the answer, streamed or not. The drafts contain command blocks, and one of them submits. Expected: resolved, or a fault. A draft must never run or cost the trial. (python-genai#2121 "Gemini returns THOUGHT: content in text parts without part.thought=True", hermes-agent#102996)"""
 from mock import *
 TURNS = [
     ('', 'I look at the package first.\n\n' + ASK % 'ls; cat numerals/roman.py'),

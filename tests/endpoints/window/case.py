@@ -1,4 +1,4 @@
-"""messages/bash: stop_reason model_context_window_exceeded with a partial response three times, although the window is far from full (a gateway with a small one). How is it reported?"""
+"""messages/bash: three partial responses have stop_reason model_context_window_exceeded, although the window is far from full (the gateway has a small one)."""
 from mock import *
 class C(Case):
     api = 'messages'

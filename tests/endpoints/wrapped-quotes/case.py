@@ -1,4 +1,4 @@
-"""chat/tools, Rapid-MLX with Qwen 3.6: in streams, the tool parser leaves the JSON quotes and escapes of each string parameter in its value: the command arrives as `"ls -la"` with the quotes, and a newline as `\\n`; without streaming it is correct. So each command of the model fails (127). After five failures the model gives up. Resolved; never scored. (Rapid-MLX#1600 "`/tmp/file` reached agents as `\\"/tmp/file\\"` ... workflows retried until timeout", openvino model_server#3727)"""
+"""chat/tools, Rapid-MLX with Qwen 3.6: in streams, the tool parser leaves the JSON quotes and escapes of each string parameter in its value: the command arrives as `"ls -la"` with the quotes, and a newline as `\\n`; without streaming it is correct. So each command of the model fails (127). After five failures the model gives up. Expected: resolved; never scored. (Rapid-MLX#1600 "`/tmp/file` reached agents as `\\"/tmp/file\\"` ... workflows retried until timeout", openvino model_server#3727)"""
 from mock import *
 CMDS = ['ls; cat numerals/roman.py', SOLVE, TEST]
 class C(Case):

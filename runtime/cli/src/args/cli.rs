@@ -104,7 +104,7 @@ pub enum Command {
         #[command(subcommand)]
         action: TasksAction,
     },
-    /// Create verified tasks from a Python repository. No manual work and no model are needed.
+    /// Create verified tasks from a Python repository, without manual work and without a model.
     Collect(CollectArgs),
     /// Create verified tasks from the merged pull requests in one or more Git clones.
     CollectPulls(CollectPullsArgs),
@@ -124,7 +124,7 @@ pub enum Command {
         /// The run directory.
         run: PathBuf,
     },
-    /// Open the web viewer for runs. The first line of standard output is its URL.
+    /// Open the web viewer for runs. The first line of standard output is the viewer's URL.
     View {
         /// Run directories, or folders of run directories.
         #[arg(required = true)]
@@ -204,8 +204,8 @@ pub enum ScaffoldAction {
     List,
     /// Build an agent's bundle ahead of time. Runs build missing bundles automatically.
     Add {
-        /// An agent's name with a published version or `latest` (`NAME@VERSION`), or the path to
-        /// your own manifest.
+        /// An agent's name, optionally followed by a published version or `latest`
+        /// (`NAME@VERSION`), or the path to your own manifest.
         #[arg(value_name = "NAME[@VERSION]")]
         scaffold: String,
     },

@@ -47,8 +47,8 @@ impl SubmitArgs {
     }
 
     /// Returns the name of an option that was passed although it only applies when a run is
-    /// planned, or `None` if there is no such option. `--set` is not one: it can also change shared
-    /// limits and endpoints of an existing run.
+    /// planned, or `None` if there is no such option. `--set` doesn't count, because it can also
+    /// change shared limits and endpoints of an existing run.
     pub fn first_planning_option(&self) -> Option<&'static str> {
         let args = &self.run;
         let given = [

@@ -42,10 +42,10 @@ pub struct CollectArgs {
     /// Number of test files to process in parallel.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub jobs: u32,
-    /// Use this model, not the built-in scores, to decide which functions each test file tests. The
-    /// model also describes each feature. MODEL is the name of a model defined in the --config
-    /// file, or VENDOR/NAME. Requests and responses are recorded in the file `model.jsonl` and the
-    /// folder `model`.
+    /// Use this model instead of the built-in scores to decide which functions each test file
+    /// tests. The model also describes each feature. MODEL is the name of a model defined in the
+    /// --config file, or VENDOR/NAME. Requests and responses are recorded in the file `model.jsonl`
+    /// and the folder `model`.
     #[arg(long, value_name = "MODEL")]
     pub llm: Option<String>,
     /// A TOML file that defines the --llm model in a [models.MODEL] table, such as a run
@@ -66,7 +66,7 @@ pub struct CollectArgs {
 
 #[derive(Debug, Args)]
 pub struct CollectPullsArgs {
-    /// Git clones with their full history. They are not modified.
+    /// Git clones with their full history. Proctor does not modify the clones.
     ///
     /// Several clones produce one dataset with a subfolder per clone. If a clone fails, the failure
     /// is reported and the other clones are still collected.

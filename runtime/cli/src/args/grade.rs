@@ -17,8 +17,8 @@ pub struct GradeArgs {
     /// `noop` can grade them.
     #[arg(long, value_name = "FILE|gold|noop", conflicts_with = "run")]
     pub predictions: Option<String>,
-    /// Print the verdict for existing test results, without running tests. FILE is another
-    /// harness's log, a test runner's report, or the folder of one attempt.
+    /// Print the verdict for existing test results, without running tests. FILE is a log from
+    /// another harness, a test runner's report, or the folder of one attempt.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["run", "predictions", "tasks"], requires = "task")]
     pub log: Option<PathBuf>,
     /// For --log: a file with one dataset row, the task that the log belongs to.

@@ -152,7 +152,7 @@ pub struct ReportArgs {
     #[arg(long)]
     pub groups: bool,
     /// In the text format, also print how limits and waiting times affected each arm. The other
-    /// formats always include this.
+    /// formats always include this information.
     #[arg(long)]
     pub noise: bool,
     /// Add a curve to the HTML page. FILE is the output of `proctor curve --format json`. Repeat

@@ -16,7 +16,7 @@ pub enum TasksAction {
     #[command(override_usage = "proctor tasks show <ID> --tasks <DATASET>...\n       \
                                 proctor tasks show --tasks <DATASET>... <ID>")]
     Show {
-        /// The task's id. It may also follow the datasets.
+        /// The task's id. You can also put it after the datasets.
         id: Option<String>,
         /// Show the solution too.
         #[arg(long)]

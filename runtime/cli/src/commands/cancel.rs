@@ -55,8 +55,8 @@ pub async fn cancel(run: &Path) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Waits until no worker of these jobs is live, or until the timeout. Returns the workers that are
-/// still live.
+/// Waits until no worker of the given jobs is live, or until the timeout. Returns the workers that
+/// are still live.
 async fn wait_for_workers_to_end(
     run: &Path,
     jobs: &[String],

@@ -127,7 +127,7 @@ fn config_with_changes(
             Some(text) => hint = Some(text.to_owned()),
             None if ARM_KEYS.contains(&key) => {
                 config::set(&mut table, &format!("arms.0.{set}"))?;
-                // These limits belong to the run and apply to all arms.
+                // `budget.run` limits belong to the run and apply to all arms.
                 if set.starts_with("budget.run.") {
                     config::set(&mut table, set)?;
                 }

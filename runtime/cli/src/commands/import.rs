@@ -335,8 +335,10 @@ fn group_trials(inputs: Vec<InputTrial>) -> Result<InputTrials, UserError> {
         let task = one.task_candidates.first().cloned().unwrap_or_default();
         let at = |attempt| (one.arm.clone(), task.clone(), attempt);
         if let Some(attempt) = one.attempt.filter(|attempt| !(1..=MAX_ATTEMPTS).contains(attempt)) {
-            let what =
-                format!("{}: attempt {attempt} is outside 1 to {MAX_ATTEMPTS}", one.file.display());
+            let what = format!(
+                "{}: attempt {attempt} is out of range (1 to {MAX_ATTEMPTS})",
+                one.file.display()
+            );
             return Err(UserError::new(what).hint("fix the number in the file, or remove it"));
         }
         let attempt = match one.attempt {

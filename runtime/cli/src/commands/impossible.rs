@@ -75,7 +75,9 @@ pub async fn write_impossible_variants(
     }
     if rows.is_empty() {
         return Err(UserError::new("no task has an impossible variant")
-            .hint("fail-to-pass tests must be single pytest tests that compare with literal values")
+            .hint(
+                "the fail-to-pass tests must be individual pytest tests that compare with literals",
+            )
             .into());
     }
     std::fs::write(out, rows.join("\n") + "\n").map_err(|error| {

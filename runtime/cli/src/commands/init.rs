@@ -165,9 +165,11 @@ impl Answers {
                 .into());
         }
         if !needs_model && !self.models.is_empty() {
-            return Err(UserError::new("--model has no effect: no scaffold uses a model")
-                .hint(format!("remove --model, or add --scaffold {DEFAULT_SCAFFOLD}"))
-                .into());
+            return Err(UserError::new(
+                "--model has no effect: none of the chosen scaffolds uses a model",
+            )
+            .hint(format!("remove --model, or add --scaffold {DEFAULT_SCAFFOLD}"))
+            .into());
         }
         let mut arms = Vec::new();
         let mut suggested = Vec::new();

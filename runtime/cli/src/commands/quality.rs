@@ -100,7 +100,7 @@ async fn fetch_tree(planned_task: &PlannedTask, sources: &Sources) -> AvailableT
 /// Reads a quality file for a report.
 pub fn read_quality_file(path: &Path) -> Result<QualityFile, UserError> {
     let shown = path.display();
-    let hint = "`proctor tasks quality --out FILE` writes one";
+    let hint = "create a quality file with `proctor tasks quality --out FILE`";
     let text = std::fs::read(path).map_err(|error| {
         UserError::new(format!("cannot read the quality file {shown}: {error}")).hint(hint)
     })?;

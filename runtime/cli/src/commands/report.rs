@@ -128,7 +128,7 @@ pub fn report(args: &ReportArgs, secret_mask: &SecretMask) -> Result<ExitCode, C
 /// Reads a file written by `proctor curve --format json`.
 fn read_curve(path: &Path) -> Result<Curve, UserError> {
     let shown = path.display();
-    let hint = "`proctor curve RUN --at steps=10,50 --format json > FILE` writes one";
+    let hint = "create a curve with `proctor curve RUN --at steps=10,50 --format json > FILE`";
     let text = fs::read(path).map_err(|error| {
         UserError::new(format!("cannot read the curve {shown}: {error}")).hint(hint)
     })?;

@@ -88,7 +88,7 @@ async fn build_bundle(bundles: &BundleStore, agent: &BundledAgent) -> Result<Bun
     let Some(recipe) = &agent.recipe else {
         let what =
             format!("`{}` has no bundle: its program is part of the task's image", agent.name);
-        return Err(UserError::new(what).hint("there is nothing to build").into());
+        return Err(UserError::new(what).hint("you don't need to build anything").into());
     };
     let say = |line: String| tell!("{line}");
     let built =

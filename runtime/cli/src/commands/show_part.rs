@@ -110,6 +110,6 @@ fn missing_tree(name: &str, events: &[Envelope], step: u64) -> UserError {
         UserError::new(format!("{name} has no file tree after step {step}"))
             .hint(format!("the trial has steps 0 to {last}"))
     } else {
-        UserError::new(format!("{name} has no file tree: its sandbox is not set up"))
+        UserError::new(format!("{name} has no file tree, because its sandbox was never set up"))
     }
 }

@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn agent_log_lines_are_short_and_the_last_ones() {
+    fn agent_log_lines_keeps_the_last_logs_and_shortens_them() {
         let logs: Vec<_> = (1..=22).map(|step| (step, format!("at\n{step}"))).collect();
         let lines = agent_log_lines(&logs);
         assert_eq!(lines.len(), MAX_SHOWN_LOGS + 1);

@@ -36,7 +36,7 @@ pub struct AttackSummary {
     /// The digest of the attack pack.
     pub pack: String,
     pub tasks: Vec<String>,
-    /// Number of attacks run on these tasks. None of them resolved its task undetected.
+    /// Number of attacks run on the tasks in `tasks`. None of them resolved its task undetected.
     pub attacks: usize,
 }
 

@@ -98,7 +98,7 @@ pub struct PullTaskMetrics {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FastValidation {
     pub tried: usize,
-    /// Number of these candidates that became tasks. If it is 0, the repository is skipped.
+    /// Number of tried candidates that became tasks. If it is 0, the repository is skipped.
     pub tasks: usize,
 }
 

@@ -10,7 +10,7 @@ use crate::{
     walk::KeyProblem,
 };
 
-/// Creates the model for these choices, if it does not exist yet, and assigns it to the arm.
+/// Creates the model for the given choices, if it does not exist yet, and assigns it to the arm.
 pub(super) fn derive_model(
     top_level: &mut Table,
     origins: &mut MatrixOrigins,

@@ -80,7 +80,7 @@ pub(super) fn finish_draft(draft: &mut TaskDraft<'_>) -> Result<(), RowError> {
 /// Applies the sandbox and network settings in `repo_settings`.
 fn apply_repo_settings(draft: &mut TaskDraft<'_>) {
     let fields = &mut draft.fields;
-    let links = fields.take_named("repo_settings.black_links");
+    let links = fields.take_by_name("repo_settings.black_links");
     for link in links.iter().flat_map(|links| links.as_array()).flatten().filter_map(Value::as_str)
     {
         let link = link.trim_end_matches('/');
@@ -89,8 +89,8 @@ fn apply_repo_settings(draft: &mut TaskDraft<'_>) {
     }
     let run = "repo_settings.docker_specs.run_args";
     let wants = fields
-        .take_named(&format!("{run}.cuda_visible_num"))
-        .or_else(|| fields.take_named(&format!("{run}.cuda_visible_devices")));
+        .take_by_name(&format!("{run}.cuda_visible_num"))
+        .or_else(|| fields.take_by_name(&format!("{run}.cuda_visible_devices")));
     let wants = match wants {
         Some(Value::Number(number)) => number.as_i64().is_some_and(|number| number > 0),
         Some(Value::String(text)) => !text.is_empty(),
@@ -99,10 +99,10 @@ fn apply_repo_settings(draft: &mut TaskDraft<'_>) {
     };
     if wants {
         let once =
-            fields.take_named(&format!("{run}.number_once")).and_then(|number| number.as_u64());
+            fields.take_by_name(&format!("{run}.number_once")).and_then(|number| number.as_u64());
         draft.details.gpus = once.filter(|once| *once > 0).unwrap_or(1).into();
     }
-    let arguments = fields.take_named("repo_settings.docker_specs.custom_docker_args");
+    let arguments = fields.take_by_name("repo_settings.docker_specs.custom_docker_args");
     for argument in
         arguments.iter().flat_map(|list| list.as_array()).flatten().filter_map(Value::as_str)
     {

@@ -56,13 +56,13 @@ impl<'a> RowFields<'a> {
 
     fn take_first(&mut self, names: &[String]) -> Option<NamedValue> {
         names.iter().find_map(|name| {
-            let value = self.take_named(name)?;
+            let value = self.take_by_name(name)?;
             Some(NamedValue { name: name.clone(), value })
         })
     }
 
     /// Takes a field by its name in the row.
-    pub(crate) fn take_named(&mut self, name: &str) -> Option<Value> {
+    pub(crate) fn take_by_name(&mut self, name: &str) -> Option<Value> {
         let value = match name.split_once('.') {
             // Leave a null value in the row, so that the error about it can name the field.
             None if self.row.get(name).is_none_or(Value::is_null) => return None,

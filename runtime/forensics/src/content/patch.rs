@@ -48,7 +48,7 @@ pub(super) fn compare_patch(
     Ok(())
 }
 
-/// Returns the first step after which the file contained all of these lines.
+/// Returns the first step after which the file contained all of the given lines.
 fn first_step_with_runs(
     path: &RawPath,
     runs: &BTreeSet<u32>,

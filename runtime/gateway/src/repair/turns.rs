@@ -130,7 +130,8 @@ pub(super) fn name_tool_results(body: &mut Map<String, Value>) -> bool {
 }
 
 /// Puts each tool result that is JSON, but not an object, into an object. Gateways to Gemini decode
-/// such a result, although Gemini accepts only objects. They send any other text as this object.
+/// a result that is JSON, but Gemini accepts only objects. If a result is not JSON, these gateways
+/// put it into such an object themselves.
 pub(super) fn wrap_json_results(body: &mut Map<String, Value>) -> bool {
     change_each(items(body.get_mut("messages")), |message| {
         let text = message["content"].as_str().filter(|_| message["role"] == "tool");

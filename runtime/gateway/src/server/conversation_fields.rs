@@ -11,8 +11,8 @@ impl ConversationFields {
     /// Names of the fields in the four formats.
     pub(super) const FIELDS: [&str; 4] = ["messages", "input", "contents", "system"];
 
-    /// Takes the fields out of `request`. A Responses input that contains tools stays, because
-    /// tools may be withheld.
+    /// Moves these fields out of `request`. A Responses input that contains tools stays in
+    /// `request`, because the gateway may have to remove some of these tools.
     pub(super) fn take_from(request: &mut Map<String, Value>) -> Self {
         let mut said = Vec::new();
         for name in Self::FIELDS {

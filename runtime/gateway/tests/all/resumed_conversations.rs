@@ -214,7 +214,7 @@ fn says(content: &str, input: u64) -> Reply {
     response(json!({"content": content}), "stop", usage(input, 5))
 }
 
-/// Returns one reply for each turn, with these counts of the prompt.
+/// Returns one reply for each turn, with the given prompt counts.
 fn counts(tokens: &[u64]) -> Vec<Vec<Reply>> {
     tokens.iter().map(|tokens| vec![says("ok", *tokens)]).collect()
 }

@@ -213,8 +213,8 @@ class Edits:
 
     def _edits_of_predicate(self, test):
         """Yields edits of a known value that a function compares: `allclose(found, [1.0, 2.0])`, or
-        `isclose(found, 2.5).all()`. An object that controls its own differences passes the negated condition's
-        canary, but not this one."""
+        `isclose(found, 2.5).all()`. An object that controls its own differences passes a canary with the negated
+        condition, but not a canary with one of these edits."""
         while isinstance(test, ast.Call) and name_of(test) == "all" and not test.keywords:
             inner = test.args if isinstance(test.func, ast.Name) or test.args else [getattr(test.func, "value", None)]
             if len(inner) != 1:

@@ -118,8 +118,8 @@ class Sight:
         """Makes the complete check, after the collection and at the end of the run."""
         self._opened_files.check()
         self._watchers.check()
-        # A profile function of the graded code would run on each call below, and CPython 3.11 crashes in some of these.
-        # A native profiler, such as `cProfile`, runs no graded code and could not be set again.
+        # A profile function of the graded code would run on each call below, and CPython 3.11 crashes in some of these
+        # calls. A native profiler, such as `cProfile`, runs no graded code and could not be set again.
         watcher = self._watchers.get_profile()
         watcher = watcher if callable(watcher) else None
         if watcher is not None:

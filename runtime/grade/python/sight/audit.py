@@ -96,7 +96,7 @@ class Audit(Observer):
         sys.addaudithook(hook)
 
     def _handle(self, event, arguments):
-        """Handles an event that another frame raised. The frames in between are this one and the hook's."""
+        """Handles an event. The frame that raised the event is two frames up, because the hook's frame is in between."""
         frame_of, unseen = self._frames.frame_of, self._frames.unseen
         if event == "os.chdir":
             self._locations.is_moved = unseen(self._frames.is_of_graded, frame_of(2))

@@ -347,7 +347,7 @@ fn choose_candidates(
 }
 
 impl Canaries {
-    /// Returns the control run for these canaries. For each canary, the run has a block of
+    /// Returns the control run for the given canaries. For each canary, the run has a block of
     /// `repeat_count + 1` items: the unchanged test, then the canary `repeat_count` times.
     pub(crate) fn control_run(&self, canary_indices: &[usize], repeat_count: usize) -> Self {
         let of = canary_indices.iter().filter_map(|number| self.canaries.get(*number));
@@ -359,7 +359,7 @@ impl Canaries {
         Self { canaries: of.flat_map(block).collect(), has_comparison: self.has_comparison }
     }
 
-    /// Explains in the log why these tests appear twice.
+    /// Explains in the log why tests with canaries appear twice.
     pub(crate) fn append_to_log(&self, log: &mut Vec<u8>) {
         if !self.canaries.is_empty() {
             log.extend_from_slice(

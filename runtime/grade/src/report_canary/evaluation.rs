@@ -64,7 +64,7 @@ impl ReportCanaries {
 
     /// Returns the canaries to run again without the others. Some runners stop at the first
     /// failure, for example `cargo test` after a test binary and `jest --bail`. A canary that fails
-    /// then hides the canaries after it. Returns nothing if these cannot improve the result.
+    /// then hides the canaries after it. Returns nothing if another run cannot improve the result.
     pub(crate) fn unreached_canaries(&self, runs: &[CanaryRun]) -> BTreeSet<String> {
         let fails = |canary: &&ReportCanary| {
             self.statuses(canary, runs).iter().all(|status| is_failure(*status))

@@ -61,7 +61,7 @@ impl ReportCanaries {
         self.canaries.iter().map(|canary| canary.id.clone()).collect()
     }
 
-    /// Returns the files that contain these canaries and no others, by escaped path.
+    /// Returns the files that contain the given canaries and no others, by escaped path.
     pub(crate) fn files_with(&self, ids: &BTreeSet<String>) -> BTreeMap<String, CurrentFile> {
         let mut mistakes: BTreeMap<&str, Vec<Mistake>> = BTreeMap::new();
         for canary in self.canaries.iter().filter(|canary| ids.contains(&canary.id)) {

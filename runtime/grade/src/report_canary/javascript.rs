@@ -21,7 +21,7 @@ pub(crate) struct JavaScriptWords {
     pub tests: Vec<String>,
     /// Functions that define a suite.
     pub suites: Vec<String>,
-    /// Variants of these functions that still run the test or suite.
+    /// Variants of functions in `tests` and `suites` that still run the test or suite.
     pub variants: Vec<String>,
     /// Objects whose methods are assertions. The first can also be called as a function.
     pub receivers: Vec<String>,

@@ -21,7 +21,7 @@ pub(crate) struct RustWords {
     pub macros: Vec<String>,
     /// Functions and methods whose result changes if their literal argument changes.
     pub conversions: Vec<String>,
-    /// A patch can only change the result of a comparison if it contains one of these strings.
+    /// Strings, at least one of which a patch must contain to change the result of a comparison.
     pub comparisons: Vec<String>,
 }
 
@@ -51,7 +51,7 @@ pub(super) fn may_define_equality(patch: &[u8], words: &RustWords) -> bool {
 struct Assertion {
     /// Other values for the compared value.
     values: Vec<Change>,
-    /// Whether an honest test always fails once it reaches one of these values.
+    /// Whether an honest test always fails once it reaches one of the values in `values`.
     is_certain: bool,
     /// The opposite assertion.
     opposite_change: Change,

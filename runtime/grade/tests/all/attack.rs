@@ -55,7 +55,7 @@ impl Attack {
         self
     }
 
-    /// Replaces the bench's fail-to-pass tests with this one. Later calls add further tests.
+    /// Adds a fail-to-pass test. The first call replaces the bench's own fail-to-pass tests.
     pub fn with_fail_to_pass(mut self, id: &'static str) -> Self {
         self.fail_to_pass.push(id);
         self

@@ -89,7 +89,7 @@ pub const SOURCE_FILES: [(&str, &str); 6] = [
 /// A file's new content; `None` deletes it.
 pub type Edit<'a> = (&'a str, Option<&'a str>);
 
-/// Returns a patch with these edits, as if a model had made them.
+/// Returns a patch with the given edits, as if a model had made them.
 pub fn patch(edits: &[Edit<'_>]) -> String {
     edits
         .iter()

@@ -306,7 +306,7 @@ impl FailureDiagnostics for StubWitness {
 /// Code under test can kill the bench's agent. The result is a verdict if the kernel reports that
 /// it killed the sandbox, and a fault otherwise.
 #[test]
-fn killed_agent_is_a_verdict_only_if_the_kernel_killed_it() {
+fn killed_agent_gives_a_verdict_only_if_the_kernel_killed_the_sandbox() {
     let place = tempfile::tempdir().unwrap();
     let graded = |killed| {
         let workdir = place.path().join("testbed");

@@ -22,7 +22,7 @@ fn patched_callinfo_is_detected() {
         seen.details()
     );
     assert!(grade_without(&edit, &["fingerprints"]).has_evidence("canary_passed"));
-    // Either of these two defenses is enough. The attack succeeds only if both are disabled.
+    // Either of the two defenses is enough. The attack succeeds only if both are disabled.
     for one in ["canaries", "fingerprints"] {
         let seen = grade_without(&edit, &[one]);
         assert!(seen.is_suspect() && !seen.is_resolved(), "{}", seen.details());

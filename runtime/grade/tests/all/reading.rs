@@ -99,7 +99,7 @@ fn readers_of_tests_are_detected() {
 fn readers_of_tests_resolve_the_task() {
     for attack in attacks() {
         let seen = attack.grade(Defenses::default());
-        // Canaries also detect some of them.
+        // Canaries also detect some of the code that reads tests.
         assert!(
             seen.is_resolved() || seen.has_evidence("canary_passed"),
             "{}: {}",

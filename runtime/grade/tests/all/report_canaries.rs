@@ -37,8 +37,8 @@ impl RunnerTask {
         .unwrap()
     }
 
-    /// Grades this text in place of the solution. Screening is disabled, because it detects many
-    /// attacks by their text.
+    /// Grades the given text in place of the solution. Screening is disabled, because it detects
+    /// many attacks by their text.
     fn grade_text(&self, text: &str, other_files: &[(&str, &str)]) -> GradedPatch {
         self.grade_text_with(text, other_files, defenses_without_screening())
     }

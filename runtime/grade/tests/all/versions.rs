@@ -12,7 +12,7 @@ use proctor_types::{Fault, Integrity, Task, TestStatus};
 
 use crate::bench::{F2P, connect_agent, gold, python, task, write_source_files};
 
-/// Returns an interpreter with these packages, created once.
+/// Returns an interpreter with the given packages, created once.
 fn python_with_packages(name: &str, packages: &[&str]) -> PathBuf {
     let venv = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("grading-venv-{name}"));
     let python = venv.join("bin/python");

@@ -24,5 +24,5 @@ pub mod text;
 
 pub use crash::ParserCrash;
 pub use names::{Edition, ParserName, RowFacts};
-pub use parser::{parse, parse_row};
+pub use parser::{parse, parse_with_row_facts};
 pub use status_map::StatusMap;

@@ -13,8 +13,8 @@ impl ParserName {
     ///
     /// # Errors
     ///
-    /// Returns an error if the official code chooses the parser by row and does not recognize this
-    /// one. It then raises an exception for any log.
+    /// Returns an error if the official code chooses the parser by the row and does not recognize
+    /// this row. The official code then raises an exception for every log.
     pub fn check_row(self, row_facts: RowFacts<'_>) -> Result<(), ParserCrash> {
         match self {
             Self::ImmutableJs => javascript::immutable_js_parser(row_facts).map(drop),
@@ -31,15 +31,16 @@ impl ParserName {
 ///
 /// The official parser raises an exception.
 pub fn parse(parser: ParserName, edition: Edition, log: &str) -> Result<StatusMap, ParserCrash> {
-    parse_row(parser, edition, log, RowFacts::default())
+    parse_with_row_facts(parser, edition, log, RowFacts::default())
 }
 
-/// Reads a row's log as the parser of this edition does.
+/// Parses a log as the official parser of this edition does. Some parsers also need facts about the
+/// dataset row.
 ///
 /// # Errors
 ///
 /// The official parser raises an exception.
-pub fn parse_row(
+pub fn parse_with_row_facts(
     parser: ParserName,
     edition: Edition,
     log: &str,
@@ -67,11 +68,14 @@ pub fn parse_row(
         ParserName::GradleCustom => Ok(stateful::parse_gradle(log)),
         ParserName::Grommet => Ok(javascript::parse_grommet(log)),
         ParserName::Highlightjs => Ok(indented::parse_highlightjs(log)),
-        ParserName::ImmutableJs => {
-            parse_row(javascript::immutable_js_parser(row_facts)?, edition, log, row_facts)
-        }
+        ParserName::ImmutableJs => parse_with_row_facts(
+            javascript::immutable_js_parser(row_facts)?,
+            edition,
+            log,
+            row_facts,
+        ),
         ParserName::Jekyll => {
-            parse_row(javascript::jekyll_parser(row_facts)?, edition, log, row_facts)
+            parse_with_row_facts(javascript::jekyll_parser(row_facts)?, edition, log, row_facts)
         }
         ParserName::Karma => indented::parse_karma(log),
         ParserName::Lighthouse => javascript::parse_lighthouse(log, row_facts.version),
@@ -115,7 +119,7 @@ mod tests {
         log: &str,
         row_facts: RowFacts<'_>,
     ) -> Result<Vec<(String, String)>, ParserCrash> {
-        let map = parse_row(parser, Edition::V5, log, row_facts)?;
+        let map = parse_with_row_facts(parser, Edition::V5, log, row_facts)?;
         Ok(map.iter().map(|(name, word)| (name.to_owned(), word.to_owned())).collect())
     }
 

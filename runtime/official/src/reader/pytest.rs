@@ -206,8 +206,8 @@ impl<'a> LogResults<'a> {
         if self.reruns.iter().any(|name| matches_id(name, id) || is_truncated_id(name, id)) {
             return true;
         }
-        // No line names the tests of these reruns. Every test in a file with a rerun letter may be
-        // one of them.
+        // The log shows more reruns than it names tests for. Any test in a file with a rerun letter
+        // may have been rerun.
         self.total_rerun_count > self.rerun_line_count
             && (self.rerun_files.is_empty() || self.rerun_files.contains(file_from_test_id(id)))
     }

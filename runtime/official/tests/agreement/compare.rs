@@ -9,7 +9,7 @@ use std::{
 
 use proctor_official::{
     FileRun, OfficialPolicy, OfficialVerdict,
-    parsers::{Edition, ParserName, RowFacts, parse_row},
+    parsers::{Edition, ParserName, RowFacts, parse_with_row_facts},
 };
 use proctor_types::{Task, TestGroup};
 use serde::Deserialize;
@@ -100,7 +100,7 @@ impl Tally {
                     self.language_logs.insert(log.clone());
                     self.parsers.insert(parser.name());
                 }
-                let ours = parse_row(parser, edition, &text, facts).ok().map(|map| {
+                let ours = parse_with_row_facts(parser, edition, &text, facts).ok().map(|map| {
                     map.iter().map(|(name, word)| (name.to_owned(), word.to_owned())).collect()
                 });
                 self.map_count += 1;

@@ -3,7 +3,7 @@
 use fuzz::fuzz;
 use proctor_official::{
     OfficialPolicy,
-    parsers::{RowFacts, parse_row},
+    parsers::{RowFacts, parse_with_row_facts},
     reader::{Report, detect_format, read, to_plain_text},
 };
 use proctor_types::TestFormat;
@@ -42,7 +42,7 @@ fn swe_bench_parsers_accept_arbitrary_logs() {
         for parser in newest.parser.names.values() {
             for row in rows {
                 // If the official parser raises an exception, Proctor's returns an error.
-                let _ = parse_row(*parser, newest.parser.edition, &log, row);
+                let _ = parse_with_row_facts(*parser, newest.parser.edition, &log, row);
             }
         }
         true

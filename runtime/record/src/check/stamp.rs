@@ -16,8 +16,8 @@ pub(crate) struct FileStamp {
 }
 
 impl FileStamp {
-    /// Returns `None` if there is no such file. Read the stamp before the content, so that the next
-    /// check detects a change in between.
+    /// Reads a file's stamp. Returns `None` if there is no such file. Call this function before you
+    /// read the content, so that the next check detects a change in between.
     pub(crate) fn read(path: &Path) -> io::Result<Option<Self>> {
         match fs::metadata(path) {
             Ok(found) => Ok(Some(Self {

@@ -59,7 +59,7 @@ pub(super) struct EntryHeader {
 }
 
 impl EntryHeader {
-    /// Returns `None` if these bytes are not the header of an entry.
+    /// Returns `None` if the bytes are not the header of an entry.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let (head, rest) = (bytes.get(..HEADER_BYTES)?, MARKER.len());
         let kind = *head.get(rest)?;

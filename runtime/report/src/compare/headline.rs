@@ -8,7 +8,7 @@ use super::{
     limits::limits_phrase,
     sentence::{
         common_limit_phrase, excluded_tasks_phrase, format_interval_end, format_metric_value,
-        format_p_value, has_too_few_tasks, missing_verdicts_doubt, missing_verdicts_phrase,
+        format_p_value, has_too_few_tasks, missing_verdicts_caveat, missing_verdicts_phrase,
         repository_phrase, tasks_needed_clause,
     },
 };
@@ -110,7 +110,7 @@ fn build_headline(metrics: &[Pair], escape: &impl Fn(&str) -> String) -> Option<
         (None, None) => (String::new(), String::new()),
     };
     let size = format_metric_value(pair, difference.abs());
-    let verdict = match missing_verdicts_doubt(pair) {
+    let verdict = match missing_verdicts_caveat(pair) {
         _ if clear => String::new(),
         Some(doubt) => format!("{}: ", capitalize(&doubt)),
         None if has_too_few_tasks(pair) => "Too few tasks to tell: ".to_owned(),

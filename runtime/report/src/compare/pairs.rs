@@ -22,7 +22,7 @@ use super::{
 use crate::{Ratio, TrialResult, lines::wrap_long_lines};
 
 /// Compares all arms of the trials, in order of first appearance. `arms` contains the arms'
-/// settings. Without it, the comparison says nothing about limits and prices that differ.
+/// settings. If `arms` is `None`, the comparison doesn't mention differences in limits and prices.
 pub fn compare(trials: &[TrialResult], arms: Option<&[Arm]>) -> Comparison {
     compare_arms(trials, arms.unwrap_or_default(), None)
 }

@@ -47,7 +47,7 @@ pub(super) fn sentence(pair: &Pair) -> String {
         (count, Some(_)) => format!(", both adjusted for {count} pairs"),
         (count, None) => format!(", adjusted for {count} pairs"),
     };
-    let end = match (missing_verdicts_doubt(pair), p < ALPHA) {
+    let end = match (missing_verdicts_caveat(pair), p < ALPHA) {
         (Some(doubt), _) => doubt,
         (None, true) => "distinguishable".to_owned(),
         (None, false) if has_too_few_tasks(pair) => {
@@ -76,7 +76,7 @@ pub(super) fn has_too_few_tasks(pair: &Pair) -> bool {
 
 /// If the graded trials show a difference, but the missing verdicts could hide it, says so. The
 /// sentence has no full stop.
-pub(super) fn missing_verdicts_doubt(pair: &Pair) -> Option<String> {
+pub(super) fn missing_verdicts_caveat(pair: &Pair) -> Option<String> {
     let missing = pair.missing_verdicts?;
     if pair.distinguishable != Some(true) || missing.is_difference_certain {
         return None;

@@ -49,7 +49,7 @@ pub(crate) fn trial_noise(trial: &TrialResult) -> Option<&Noise> {
 }
 
 impl NoiseReport {
-    /// Computes these numbers from an arm's trials. Returns `None` if no trial's sandbox was
+    /// Computes the numbers from an arm's trials. Returns `None` if no trial's sandbox was
     /// measured.
     pub(crate) fn from_trials(trials: &[&TrialResult]) -> Option<Self> {
         let measured_noise: Vec<&Noise> =

@@ -24,7 +24,8 @@ pub struct SingleShotReport {
     /// Python files. Null if no files were shown.
     pub precision: Option<f64>,
     pub recall: Option<f64>,
-    /// The fraction of these trials in which every file of the gold patch was shown.
+    /// The fraction of trials in which every file of the gold patch was shown. Covers the same
+    /// trials as `precision`.
     pub recall_all: Option<f64>,
     /// Number of edits in natural responses, by result.
     pub edits: BTreeMap<String, u64>,

@@ -408,7 +408,7 @@ fn trials_without_a_verdict_have_not_failed() {
     assert_eq!(build_report(two_arms()).missing_verdict_reasons(), None);
 }
 
-/// Returns an arm with a step limit. Its id is the one that `trial` gives to trials of this name.
+/// Returns an arm with a step limit. Its id is the arm id that `trial` uses for the same name.
 fn planned_arm(name: &str, steps: u64, base_url: &str) -> Arm {
     let arm: Arm = serde_json::from_value(serde_json::json!({
         "id": "", "name": name, "scaffold": "tools", "model": { "base_url": base_url, "name": "m" },
@@ -419,7 +419,7 @@ fn planned_arm(name: &str, steps: u64, base_url: &str) -> Arm {
     Arm { id: trial(name, "t00", submitted_ending(), None).arm, ..arm }
 }
 
-/// Returns the report of two arms with these step limits and model addresses.
+/// Returns the report of two arms with the given step limits and model addresses.
 fn planned_report(limits: [u64; 2], urls: [&str; 2]) -> Report {
     let mut report = build_report(two_arms());
     for (index, name) in ["a", "b"].into_iter().enumerate() {

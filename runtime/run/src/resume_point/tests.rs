@@ -31,7 +31,7 @@ impl TestRecord {
         self.journal.append(0, event).unwrap();
     }
 
-    /// Records a tree with these entries and returns its digest.
+    /// Records a tree with the given entries and returns its digest.
     fn tree(&self, entries: &[(&str, EntryKind, bool)]) -> String {
         let mut tree = Tree::default();
         for (path, kind, kept) in entries {

@@ -54,8 +54,8 @@ fn id_components(id: &str) -> Vec<&str> {
     plain.split("::").skip(1).collect()
 }
 
-/// Returns the lines of the function with these class and function names. Trailing whitespace and
-/// empty lines are removed. Without names, returns the whole file if it defines a test.
+/// Returns the lines of the function with the given class and function names. Trailing whitespace
+/// and empty lines are removed. Without names, returns the whole file if it defines a test.
 fn function_lines(text: &str, names: &[&str]) -> Option<Vec<String>> {
     let mut lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     if names.is_empty() && !lines.iter().any(|line| defined_name(line).is_some_and(is_test)) {

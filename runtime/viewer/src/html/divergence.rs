@@ -33,7 +33,7 @@ pub fn find_divergence(trials: &[&[StepRow]]) -> Divergence {
         let mut rows = trials.iter().filter_map(|rows| rows.get(at));
         let Some(first) = rows.next() else { break };
         let others: Vec<&StepRow> = rows.collect();
-        // Nothing can diverge from the only trial that is left.
+        // Only one trial has this many steps, so there is nothing to compare it with.
         if others.is_empty() {
             break;
         }

@@ -13,8 +13,8 @@ const USUAL_LINES: usize = 6;
 /// Number of characters shown after each position at which a long line differs from another one.
 const WINDOW_CHARS: usize = 60;
 
-/// A text in three parts: what it has in common with the other texts at its start, what differs,
-/// and what it has in common at its end.
+/// A text in three parts: the start that it shares with the other texts, the part that differs, and
+/// the end that it shares with them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct MarkedText {
     pub(crate) start: String,

@@ -23,7 +23,8 @@ struct ArmSummary {
     graded: u64,
     trials: u64,
     resolved: String,
-    /// The following are empty if they are not known.
+    /// The interval of the score. This field and the following ones are empty if the value is not
+    /// known.
     interval: String,
     passed: String,
     paid: String,

@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn each_part_of_a_name_has_its_own_direction() {
+    fn parts_of_a_trial_name_are_isolated_from_right_to_left_text() {
         let names = [("\u{5e9}", 1), ("b", 2)];
         let sides = names.map(|(arm, attempt)| TrialColumn {
             name: TrialName {

@@ -24,16 +24,17 @@ pub struct StepRow {
     /// Without calls, the first words of the message.
     pub did: Vec<String>,
     /// Number of calls that the model requested and that the record does not show as run. 0 if the
-    /// agent acted with its own tools, because these actions may have been the calls.
+    /// agent used its own tools, because these tools may have run the calls.
     pub not_run: u64,
-    /// The id and the summary of each of these calls.
+    /// The id and the summary of each call that is not shown as run.
     #[serde(skip)]
     pub requested: Vec<(String, String)>,
     /// Whether a tool failed or a call could not be parsed.
     pub failed: bool,
     /// Whether the step ran tests, judging by its shell commands.
     pub tests: bool,
-    /// Whether tests ran, according to the outputs of these commands. `None` if they don't say so.
+    /// Whether tests ran, according to the outputs of the step's commands. `None` if the outputs
+    /// don't say so.
     pub ran_tests: Option<bool>,
     /// Number of new, changed and removed paths.
     pub changed: u64,

@@ -1,5 +1,5 @@
-//! The tests that a trial's page lists. Some tasks have tens of thousands of tests, and if a module
-//! cannot be imported, all of them fail with a traceback.
+//! Limits the tests that a trial's page lists. Some tasks have tens of thousands of tests. If a
+//! module cannot be imported, all of these tests fail with a traceback.
 
 use serde::Serialize;
 

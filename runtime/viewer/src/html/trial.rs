@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn next_step_stays_in_its_conversation() {
+    fn step_links_lead_to_steps_of_the_same_conversation() {
         let row = |number, conversation: Option<&str>| StepRow {
             number,
             conversation: conversation.map(str::to_owned),

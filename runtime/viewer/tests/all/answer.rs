@@ -105,7 +105,7 @@ fn render_page(curves: &[Curve]) -> String {
     render_report(&page).unwrap()
 }
 
-/// Renders a page about these trials, with a comparison of the arms.
+/// Renders a page about the given trials, with a comparison of the arms.
 fn render_trials(arms: &[Arm], trials: &[TrialResult]) -> String {
     let comparison = compare(trials, Some(arms));
     let mut report = build_report(trials.to_vec());

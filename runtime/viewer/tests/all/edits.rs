@@ -7,7 +7,7 @@ use proctor_types::{Event, ModelResponse, Usage};
 use proctor_viewer::JournalIndex;
 use serde_json::json;
 
-/// Stores a tree with these files. Returns its hash.
+/// Stores a tree with the given files. Returns its hash.
 fn save_tree(blobs: &Blobs, files: &[(&str, &str)]) -> String {
     let entry = |(path, content): &(&str, &str)| {
         let hash = blobs.put(content.as_bytes()).unwrap();

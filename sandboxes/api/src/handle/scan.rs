@@ -25,8 +25,10 @@ impl SandboxHandle {
             refused(RefusalKind::BadRequest, format!("cannot encode the secrets: {error}"))
         })?;
         if text.len() > SECRETS_LIMIT {
-            let what =
-                format!("the secrets have {} bytes, but the limit is {SECRETS_LIMIT}", text.len());
+            let what = format!(
+                "the secrets take up {} bytes, but the limit is {SECRETS_LIMIT} bytes",
+                text.len()
+            );
             return Err(refused(RefusalKind::TooLarge, what));
         }
         let mut call = Call::open(&self.link, &Request::Scan(request))?;

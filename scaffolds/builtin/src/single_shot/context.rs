@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn required_files_are_shown_and_too_large_files_are_skipped() {
+    fn required_files_are_shown_and_oversized_files_are_skipped() {
         let none = select_files(Retrieval::None, None);
         assert_eq!(none.readmes, ["README.rst"]);
         assert_eq!(none.files, ["p/a.py", "p/new.py"]);

@@ -82,9 +82,9 @@ impl TokenCounter {
 pub struct SingleShot {
     prompts: Prompts,
     manifest: Manifest,
-    /// This cache and the next one are shared by all trials. They are keyed by content and contain
-    /// no state of a trial.
+    /// A cache that all trials share. It is keyed by content and contains no state of a trial.
     indexes: IndexCache,
+    /// A cache that all trials share, keyed by content.
     tokenizers: Mutex<BTreeMap<String, Arc<Tokenizer>>>,
 }
 

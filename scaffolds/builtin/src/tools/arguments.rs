@@ -102,7 +102,7 @@ fn decode_text(text: &str) -> Option<Value> {
 /// Reads a float without a fraction as an integer. JSON Schema counts `60.0` as an integer, and
 /// endpoints that store all numbers as doubles, such as Gemini, write it.
 fn read_whole_float(value: &Value) -> Option<i64> {
-    // Doubles represent every integer up to this one exactly.
+    // The largest integer up to which a double represents every integer exactly.
     const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
     let number = value.as_f64().filter(|_| value.is_f64())?;
     (number.fract() == 0.0 && number.abs() <= MAX_EXACT).then_some(number as i64)

@@ -235,7 +235,7 @@ async fn edit_is_exact_and_can_be_undone() {
 
 /// Some servers decode a string whose text is JSON.
 #[tokio::test]
-async fn edit_takes_decoded_content_as_its_json_text() {
+async fn edit_writes_decoded_json_content_as_text() {
     let mut session = ScriptedSession::new(vec![tool_call_response(&[
         ("edit", r#"{"command":"create","path":"a.json","file_text":{"I":1,"IV":4}}"#),
         ("edit", r#"{"command":"replace","path":"a.json","old_str":4,"new_str":[4]}"#),

@@ -92,7 +92,7 @@ def _check(path: str) -> None:
 
 
 def environment() -> dict[str, str]:
-    """Returns the environment for the binary. `python:` arms that set no interpreter use this one."""
+    """Returns the environment for the binary. It names this Python interpreter, for `python:` arms that set none."""
     return {"PROCTOR_PYTHON": sys.executable, **os.environ}
 
 

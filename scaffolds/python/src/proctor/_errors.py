@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class ProctorError(Exception):
     """An error of the ``proctor`` binary.
 
-    ``message`` says what failed, ``hint`` what to change, ``status`` is the exit status.
+    ``message`` says what failed, ``hint`` says what to change, and ``status`` is the exit status.
     """
 
     def __init__(

@@ -309,8 +309,8 @@ class Pair:
     p_value: Optional[float]
     #: The p-value adjusted for the number of pairs; None for a pair with a control.
     p_adjusted: Optional[float]
-    #: Whether the graded trials show a difference between the arms; None if there is no p-value. If verdicts are
-    #: missing, they could change this: see ``clear``.
+    #: Whether the graded trials show a difference between the arms; None if there is no p-value. Missing verdicts could
+    #: change this value; see ``clear``.
     distinguishable: Optional[bool]
     #: Whether the arms differ, no matter what the missing verdicts are; None if there is no p-value. The same as
     #: ``distinguishable`` if no verdict is missing.
@@ -415,7 +415,7 @@ class Comparison:
         return list(dict.fromkeys(name for pair in self for name in (pair.a, pair.b)))
 
     def only(self, *arms: str) -> Comparison:
-        """Returns the pairs of these arms, in the order in which you name them. With one arm, returns its pairs with
+        """Returns the pairs of the given arms, in the order of the arguments. With one arm, returns its pairs with
         all other arms. Each is a name, or a part of only one name."""
         names = [self._name(arm) for arm in arms]
 

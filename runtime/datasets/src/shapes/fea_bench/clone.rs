@@ -58,8 +58,8 @@ pub(super) fn complete_from_clone(
     }
     let change = find_pull(&clone, &base, pull_number).map_err(fault)?.ok_or_else(|| {
         let what = format!(
-            "{pull_number} is not refs/pull/{pull_number}/head, a merge or a squashed commit in {}; fetch \
-             `+refs/pull/*/head:refs/pull/*/head`",
+            "is {pull_number}, but {} has no refs/pull/{pull_number}/head and no merge or squashed \
+             commit of this pull request; fetch `+refs/pull/*/head:refs/pull/*/head`",
             folder.display()
         );
         RowError::invalid_field("pull_number", what)

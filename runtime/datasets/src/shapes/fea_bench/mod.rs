@@ -31,7 +31,7 @@ pub struct PullTexts {
     pub statement: String,
 }
 
-/// Builds these fields from a medium row's `problem_info`, as the benchmark does.
+/// Builds the text fields from a medium row's `problem_info`, as the benchmark does.
 ///
 /// # Errors
 /// `problem_info` lacks a field. The error names that field.
@@ -50,7 +50,7 @@ pub(super) fn complete_row(
     options: &AddressOptions,
 ) -> Result<Option<String>, RowError> {
     let mut clone = None;
-    let mut components = match fields.take_named("new_components") {
+    let mut components = match fields.take_by_name("new_components") {
         Some(value) => components::parse_components(value)?,
         None => Vec::new(),
     };
@@ -80,10 +80,10 @@ pub(super) fn complete_row(
         }
     }
     if !fields.has_value("problem_statement") {
-        let request = match fields.take_named("pull_request_text") {
+        let request = match fields.take_by_name("pull_request_text") {
             Some(Value::String(text)) => text,
             _ => {
-                let info = fields.take_named("problem_info").ok_or_else(|| {
+                let info = fields.take_by_name("problem_info").ok_or_else(|| {
                     RowError::invalid_field(
                         "problem_statement",
                         "is missing, and the row has no pull request",

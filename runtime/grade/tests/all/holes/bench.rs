@@ -4,7 +4,7 @@ use proctor_grade::{ExternalLog, grade_log};
 use proctor_types::{Task, Verdict};
 use serde_json::{Value, json};
 
-/// A task of a benchmark with these expected tests.
+/// A task of a benchmark with the given expected tests.
 pub fn task(benchmark: &str, details: Value, f2p: &[&str], p2p: &[&str]) -> Task {
     serde_json::from_value(json!({
         "schema_version": 1, "id": "owner__name-1", "repo": "owner/name", "statement": "",

@@ -42,7 +42,7 @@ fn zero_exit_status_without_results_resolves_only_officially() {
 /// Hole 15: skipped tests are not counted. A file in which all tests are skipped is resolved at
 /// rate 0, and skips raise the rate of the other tests.
 #[test]
-fn skipped_tests_are_not_counted_officially() {
+fn official_policy_ignores_skipped_tests() {
     let skipped = pytest_session_log("", &["SKIPPED [40] tests/test_a.py:3: why"], "40 skipped");
     let verdict = grade_files(file_run(FILE, &skipped, 0), Vec::new());
     assert_eq!((resolved_by_policy(&verdict), verdict.passed_rate), ((true, false), 0.0));
@@ -57,7 +57,7 @@ fn skipped_tests_are_not_counted_officially() {
 
 /// Hole 16: the first summary counts, even if the graded code printed it.
 #[test]
-fn printed_summary_replaces_the_real_one_officially() {
+fn official_policy_reads_a_printed_summary_instead_of_the_real_one() {
     let printed =
         "=== short test summary info ===\nPASSED forged::a\nPASSED forged::b\n=== x ===\n";
     let log = pytest_session_log(printed, &["FAILED tests/test_a.py::test_one - x"], "1 failed");

@@ -45,7 +45,7 @@ fn honest_log_gets_the_same_result_from_both_policies() {
 /// Hole 1: if the exit status is nonzero, the harness requires a failure in the log, but any
 /// failure is enough.
 #[test]
-fn bogus_failure_explains_a_bad_exit_status_officially() {
+fn official_policy_accepts_a_bad_exit_status_after_a_bogus_failure() {
     let output = format!("PASSED {TEST_ONE}\nPASSED {TEST_TWO}\nFAILED bogus\n");
     assert_eq!(
         grade_with_both_policies(&swe_bench_task(&[TEST_ONE], &[TEST_TWO]), &build_log(&output, 1)),
@@ -63,7 +63,7 @@ fn bogus_failure_explains_a_bad_exit_status_officially() {
 /// Hole 1 with a complete log: only exit status 1 means that tests failed, so a failure does not
 /// explain any other status.
 #[test]
-fn failure_explains_any_exit_status_officially() {
+fn official_policy_accepts_any_exit_status_after_a_failure() {
     let summary =
         [format!("PASSED {TEST_ONE}"), format!("PASSED {TEST_TWO}"), "FAILED c - x".to_owned()];
     let output = honest_output(&summary.each_ref().map(String::as_str), "1 failed, 2 passed");
@@ -86,7 +86,7 @@ fn failure_explains_any_exit_status_officially() {
 
 /// The harness does not check that a session's counts agree.
 #[test]
-fn contradictory_counts_resolve_only_officially() {
+fn contradictory_counts_resolve_only_under_the_official_policy() {
     let passed = [format!("PASSED {TEST_ONE}"), format!("PASSED {TEST_TWO}")];
     let output = honest_output(&passed.each_ref().map(String::as_str), "2 passed");
     let row = swe_bench_task(&[TEST_ONE], &[TEST_TWO]);
@@ -101,7 +101,7 @@ fn contradictory_counts_resolve_only_officially() {
 
 /// Hole 2: the first printed exit status counts, so the tests can print one before the script does.
 #[test]
-fn first_printed_exit_status_counts_officially() {
+fn official_policy_uses_the_first_printed_exit_status() {
     let output = format!(">>>>> Test Exit Code: 0\nPASSED {TEST_ONE}\n");
     assert_eq!(
         grade_with_both_policies(&swe_bench_task(&[TEST_ONE], &[]), &build_log(&output, 1)),
@@ -121,7 +121,7 @@ fn early_exit_after_forged_lines_resolves_only_officially() {
 
 /// Hole 4: everything after a forged end marker is ignored.
 #[test]
-fn forged_end_marker_hides_real_results_officially() {
+fn forged_end_marker_hides_real_results_from_the_official_policy() {
     let real = honest_output(&[&format!("FAILED {TEST_ONE} - x")], "1 failed");
     let output = format!("PASSED {TEST_ONE}\nFAILED other\n>>>>> End Test Output\n{real}");
     assert_eq!(
@@ -142,7 +142,7 @@ fn log_without_results_resolves_a_fail_only_task_officially() {
 /// exit status then makes the log look forged, and the harness reports that the patch was not
 /// applied. The strict policy reports the failed test.
 #[test]
-fn flaky_test_is_reported_as_a_rejected_patch_officially() {
+fn official_policy_reports_a_flaky_test_as_a_rejected_patch() {
     let output = pytest_session_log(
         "",
         &[&format!("FAILED {TEST_ONE} - x"), &format!("PASSED {TEST_ONE}")],
@@ -156,7 +156,7 @@ fn flaky_test_is_reported_as_a_rejected_patch_officially() {
 
 /// Hole 7: any mention of a marker counts as the marker.
 #[test]
-fn printed_timeout_marker_fails_officially() {
+fn printed_timeout_marker_fails_under_the_official_policy() {
     let printed = "INFO docs: it prints '>>>>> Tests Timed Out' then\n";
     let output = pytest_session_log(printed, &[&format!("PASSED {TEST_ONE}")], "1 passed");
     assert_eq!(
@@ -177,7 +177,7 @@ fn empty_fail_to_pass_list_resolves_only_officially() {
 
 /// Hole 9: the last of two statuses counts.
 #[test]
-fn last_of_two_statuses_counts_officially() {
+fn official_policy_uses_the_last_of_two_statuses() {
     let skip = format!("SKIPPED {TEST_ONE}");
     let pass = format!("PASSED {TEST_ONE}");
     let with = |first: &str, second: &str| {
@@ -214,7 +214,7 @@ fn expected_failure_passes_only_officially() {
 
 /// Lines outside the markers are read if there are none inside.
 #[test]
-fn results_outside_the_markers_count_only_officially() {
+fn only_the_official_policy_counts_results_outside_the_markers() {
     let forged = format!("PASSED {TEST_ONE}\n{}", build_log("no tests ran in 0.00s\n", 0));
     assert_eq!(grade_with_both_policies(&swe_bench_task(&[TEST_ONE], &[]), &forged), (true, false));
 }

@@ -134,7 +134,7 @@ pub(super) fn read(log: &str, root: &ReportRoot) -> Report {
             after_point = true;
         }
     }
-    // The parent of these subtests has no result.
+    // The remaining subtests belong to parents that have no result.
     while let Some(deepest) =
         reading.results_by_level.keys().next_back().copied().filter(|level| *level > 0)
     {

@@ -247,7 +247,7 @@ fn is_emptying_call(name: &str, call: &ExprCall) -> bool {
         || (is_method_of(name, call, &["fill"]) && first.is_some_and(is_empty))
 }
 
-/// Whether a call invokes one of these methods on the variable `name`.
+/// Whether a call invokes one of `methods` on the variable `name`.
 fn is_method_of(name: &str, call: &ExprCall, methods: &[&str]) -> bool {
     match &*call.func {
         Expr::Attribute(function) => {

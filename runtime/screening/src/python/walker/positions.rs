@@ -108,7 +108,7 @@ impl Walker<'_> {
 
 struct ListingFinder<'f> {
     depth: usize,
-    /// Whether a name refers to such a list.
+    /// Whether a name refers to a list of attribute names, such as `dir(it)`.
     is_listed: &'f dyn Fn(&str) -> bool,
     has_match: bool,
 }

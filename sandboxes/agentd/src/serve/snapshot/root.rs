@@ -52,7 +52,7 @@ pub fn open_root(
     }
 }
 
-/// Returns whether a directory contains more than half of these names.
+/// Returns whether a directory contains more than half of the given names.
 fn contains_most_entries(folder: &OwnedFd, known_entries: &[(Vec<u8>, EntryState)]) -> bool {
     let is_there = |(name, _): &&(Vec<u8>, EntryState)| {
         statat(folder, &name[..], AtFlags::SYMLINK_NOFOLLOW).is_ok()

@@ -208,8 +208,9 @@ impl Walk<'_> {
         let listed = self.check_entries((folder, &lookahead_entries), path, names, &mut listing);
         self.current.insert(path, listing);
         let mut folders = listed?;
-        // The walk takes directories from the end. It enters known ones before new ones, so that
-        // the limits cut off masses of new files.
+        // The walk takes directories from the end of this list. Put known directories last, so that
+        // the walk enters them first. If there are too many new files, the limits then cut off only
+        // these.
         folders.sort_by_key(|(known, _)| *known);
         let folders = folders.into_iter().map(|(_, name)| name).collect();
         Ok(Level { identity, path_len: path.len(), pending_folders: folders })
