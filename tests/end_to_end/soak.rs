@@ -345,7 +345,7 @@ fn assert_complete(
     assert!(discarded <= kills * JOBS);
     let paid = (asks["paid"]["input"].as_u64(), asks["paid"]["output"].as_u64());
     eprintln!(
-        "paid by the report: {} input and {} output tokens",
+        "tokens paid for, according to the report: {} input, {} output",
         paid.0.unwrap(),
         paid.1.unwrap()
     );

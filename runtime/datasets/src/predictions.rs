@@ -26,7 +26,7 @@ pub struct Predictions {
     pub bad_rows: Vec<BadRow>,
 }
 
-/// Predictions by task id and attempt. Attempts are counted from 1.
+/// Predictions by task id and attempt. Attempts are numbered from 1.
 pub type AttemptPredictions = BTreeMap<(String, u32), Prediction>;
 
 /// One prediction.
@@ -150,7 +150,7 @@ fn parse_entry(mut value: Value, key: Option<String>) -> Result<PredictionEntry,
             .ok_or_else(|| {
                 RowError::invalid_field(
                     "n_attempt",
-                    format!("is {value}, but attempts are counted from 1"),
+                    format!("is {value}, but attempts are numbered from 1"),
                 )
             })?,
     };

@@ -63,9 +63,10 @@ pub(crate) fn choose_split(
     }
 }
 
-/// Returns the split in a path. `data/test-00000-of-00002.parquet` contains `test`; so do
-/// `test.jsonl`, `test/0000.parquet` and `x-lite/data/test.parquet`. A purely numeric file name has
-/// no split.
+/// Returns the name of the split that a path belongs to. It is `test` for
+/// `data/test-00000-of-00002.parquet`, `test.jsonl`, `test/0000.parquet` and
+/// `x-lite/data/test.parquet`. If the file name is purely numeric, the split is the folder's name, or
+/// empty if there is no folder or the folder is `data`.
 fn split_from_path(path: &str) -> String {
     let mut parts = path.rsplit('/');
     let name = parts.next().unwrap_or(path);

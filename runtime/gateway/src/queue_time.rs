@@ -1,4 +1,4 @@
-//! The time in its queue that an endpoint states for a request.
+//! The queue time that an endpoint reports for a request.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::responder::json_objects;
 
-/// Where endpoints state queue times. Reads `configs/tables/queue-time.toml`.
+/// Where endpoints report queue times. Loaded from `configs/tables/queue-time.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct QueueTimes {

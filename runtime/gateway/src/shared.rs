@@ -80,7 +80,7 @@ impl ReserveError {
         match self {
             Self::Reached(name) => Fault::new(
                 proctor_types::FaultLayer::Model,
-                format!("the shared rate limit on {name} is used up"),
+                format!("the shared rate limit on {name} is exhausted"),
             ),
             Self::Fault(fault) => fault,
         }

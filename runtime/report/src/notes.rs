@@ -176,7 +176,7 @@ pub(crate) fn notes(report: &Report, detail: DetailLevel) -> Vec<FindingNote> {
     }
     for arm in report.arms.iter().filter(|arm| !arm.paid.cost_known) {
         let message = match arm.paid.cost_usd > 0.0 {
-            true => format!("some responses have no price (known: ${:.4})", arm.paid.cost_usd),
+            true => format!("some responses have no price (known cost: ${:.4})", arm.paid.cost_usd),
             false => "cost unknown, because its model has no price".to_owned(),
         };
         add(

@@ -130,7 +130,7 @@ fn is_removed(name: &str, triple: &str) -> bool {
     (cargos && !kept) || is_for_target || REMOVED_VARS.contains(&name)
 }
 
-/// Copies the agent below `OUT_DIR`. Writes a temporary file and renames it, because cargo compiles
+/// Copies the agent into `OUT_DIR`. Writes a temporary file and renames it, because cargo may compile
 /// the library and its tests at the same time.
 fn publish(binary: &Path, destination: &Path) -> std::io::Result<PathBuf> {
     let half = destination.with_extension(std::process::id().to_string());

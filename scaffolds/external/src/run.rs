@@ -84,8 +84,8 @@ pub async fn run(
             (AgentEnd::RequestsRejected, account.stop(&manifest.stop, running.as_mut()).await)
         }
     };
-    // Kill the processes that are left: those that left the agent's process group would continue to
-    // run and could write to the graded tree.
+    // Kill any remaining processes. A process that has moved out of the agent's process group would
+    // otherwise keep running and could write to the graded tree.
     let late = account.kill_everything().await?;
     repository.restore(session).await?;
     let done = match done {

@@ -56,7 +56,7 @@ pub struct CollectArgs {
     /// about as long as grading it 30 times.
     #[arg(long, value_name = "N|all", default_value = "1", value_parser = parse_attack_selection)]
     pub attack: AttackSelection,
-    /// Create tasks from at most N test files, which the seed selects. All tests still run.
+    /// Create tasks from at most N test files, selected using --seed. All tests still run.
     #[arg(long, value_name = "N", conflicts_with_all = ["renew", "dry_run"], value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: Option<u32>,
     /// Random seed for the test order, the amount of code to remove and the file sample.

@@ -40,7 +40,7 @@ pub fn label(args: &LabelArgs) -> Result<ExitCode, CommandError> {
         };
         if !(1..=steps).contains(&step) {
             let what = format!("--step {step}: {} has {steps} steps", found.name());
-            return Err(UserError::new(what).hint("steps are counted from 1").into());
+            return Err(UserError::new(what).hint("steps are numbered from 1").into());
         }
     }
     let label = Label {

@@ -133,7 +133,8 @@ async fn run_apply_command(
     Ok(last.chars().take(300).collect())
 }
 
-/// Removes files that the commands left behind. If a command failed, also reverts its changes.
+/// Removes files that the commands left behind. If no command applied the patch, also reverts their
+/// changes.
 async fn clean_up(
     handle: &SandboxHandle,
     brief: &TaskBrief,

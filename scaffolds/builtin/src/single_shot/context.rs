@@ -55,7 +55,7 @@ pub(super) struct FileSelector<'a> {
 }
 
 impl FileSelector<'_> {
-    /// Adds the files that are always shown. The caller then counts the tokens of the prompt with
+    /// Returns a context with the files that are always shown. The caller then counts the tokens of the prompt with
     /// these files.
     pub(super) fn select_required(&self) -> Result<PromptContext, Stop> {
         let mut context = PromptContext::default();

@@ -140,7 +140,7 @@ impl<'b> Visitor<'b> for NameBinder<'_, '_> {
 }
 
 impl NameBinder<'_, '_> {
-    /// Binds the names of a module that a function in it declares `global`.
+    /// Binds module-level names that functions in the module declare `global`.
     fn bind_globals(&mut self, body: &[Stmt]) {
         let is_module =
             self.names.scopes.last().is_some_and(|scope| scope.kind == ScopeKind::Module);
