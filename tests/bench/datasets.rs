@@ -26,7 +26,7 @@ const PYTHON: &str = "import json,sys,time\n\
     peak = [line for line in open('/proc/self/status') if line.startswith('VmHWM')][0].split()[1]\n\
     print(len(rows), seconds, peak)";
 
-/// Prints the number of tasks, the seconds and the peak memory in KiB.
+/// Prints the number of tasks, the load time in seconds, and the peak memory in KiB.
 fn print_load_cost(file: &Path) {
     let begun = Instant::now();
     let name = file.file_name().unwrap().to_str().unwrap().to_owned();

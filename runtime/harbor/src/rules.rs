@@ -37,7 +37,7 @@ struct DownloadRules {
     ran: Vec<String>,
 }
 
-/// Limits for the files outside a sandbox's work directory that a trial saves.
+/// Limits on the files that a trial saves from outside the sandbox's work directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OutsideFileLimits {

@@ -50,9 +50,9 @@ pub enum Progress {
     /// The trial has an outcome. The trial is graded next, unless its ending is unfinished
     /// (`Ending::is_unfinished`). In that case, this is the trial's last event.
     Ended { trial: TrialId, arm: String, outcome: Box<Outcome> },
-    /// The trial has a verdict. No event of this trial follows.
+    /// The trial has a verdict. This is the trial's last event.
     Graded { trial: TrialId, arm: String, verdict: Box<Verdict> },
-    /// The trial has no verdict because its grading failed. No event of this trial follows.
+    /// The trial has no verdict because its grading failed. This is the trial's last event.
     GradingFailed { trial: TrialId, arm: String, fault: Fault },
 }
 

@@ -487,7 +487,8 @@ mod tests {
             fs::write(&path, format!("{other}needl{other}")).unwrap();
             assert!(!wanted.may_match_file(&path).unwrap(), "{before}");
         }
-        // A regular expression has no literal, and a journal of another trial may be missing.
+        // A regular expression has no fixed word to scan for, so any file may match. A missing journal
+        // never matches.
         assert!(Pattern::compile("n.*e", true).unwrap().may_match_file(&path).unwrap());
         assert!(!wanted.may_match_file(&folder.path().join("missing")).unwrap());
     }

@@ -42,7 +42,8 @@ pub struct Docker {
 }
 
 impl Docker {
-    /// Like [`Docker::connect_in`], with the temporary directory for this runtime's lock file.
+    /// Like [`Docker::connect_in`], but keeps this runtime's lock file in a folder in the system's
+    /// temporary directory.
     ///
     /// # Errors
     /// See [`Docker::connect_in`].

@@ -8,9 +8,8 @@ use super::sandbox::SandboxArg;
 
 #[derive(Debug, Subcommand)]
 pub enum TasksAction {
-    /// List the tasks: a table on a terminal, and otherwise one task per line, with the id, the
-    /// benchmark, the level, the repository and the numbers of F2P and P2P tests, separated by
-    /// tabs.
+    /// List the tasks. On a terminal, prints a table. Otherwise, prints one task per line with
+    /// tab-separated fields: id, benchmark, level, repository, and the numbers of F2P and P2P tests.
     List(DatasetArgs),
     /// Show one task.
     #[command(override_usage = "proctor tasks show <ID> --tasks <DATASET>...\n       \

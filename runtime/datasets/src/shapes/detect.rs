@@ -57,7 +57,7 @@ fn no_match_error(row: &Map<String, Value>, shapes: &[Shape]) -> RowError {
     });
     let what = match nearest {
         Some(shape) if !missing(shape).is_empty() => format!(
-            "matches no known shape; a row of {} would also need `{}`",
+            "matches no known shape; the closest is {}, but the row lacks `{}`",
             shape.name,
             missing(shape).join("`, `")
         ),

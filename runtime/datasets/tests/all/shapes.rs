@@ -389,7 +389,7 @@ fn row_errors_name_the_original_field() {
     let null = row_error(null, "");
     assert!(null.starts_with("FAIL_TO_PASS: is null"), "{null}");
     let lacking = row_error(with_fields(classic_row(), &[("test_patch", Value::Null)]), "");
-    assert!(lacking.contains("would also need `test_patch`"), "{lacking}");
+    assert!(lacking.contains("but the row lacks `test_patch`"), "{lacking}");
 }
 
 #[test]
