@@ -80,7 +80,8 @@ pub fn check_limits(
         if let Some(planned) = tasks.iter().find(|planned| (limit.task_limit)(planned) > most) {
             let UserError { message: what, .. } = absurd((limit.task_limit)(planned));
             let what = format!("task {}: resources.{}: {what}", planned.task.id, limit.key);
-            return Err(UserError::new(what).hint("correct the value in the task's row; memory_mb is in MiB"));
+            return Err(UserError::new(what)
+                .hint("correct the value in the task's row; memory_mb is in MiB"));
         }
     }
     Ok(())

@@ -8,6 +8,7 @@ use crate::{
     format::format_percent,
     limit_warnings,
     notes::{describe_doubtful_verdicts, unverified_reasons},
+    run::HOST_BOUND_REMARK,
 };
 
 /// The names of the controls. `gold` must resolve every task, and `noop` must resolve none.
@@ -32,8 +33,9 @@ pub struct SoundnessCheck {
     pub text: String,
 }
 
-/// Returns one line each about scripted models, missing verdicts and faults, integrity, controls,
-/// limits, interruptions and attempts. Each problem has only one line.
+/// Returns one line each about scripted models, missing verdicts and faults, differing limits,
+/// integrity, controls, limits, interruptions, the environment and attempts. Each problem has only
+/// one line.
 pub fn soundness_checks(report: &Report) -> Vec<SoundnessCheck> {
     let mut all = Vec::new();
     let scripted = report.arms.iter().filter(|arm| arm.is_scripted);
@@ -45,6 +47,7 @@ pub fn soundness_checks(report: &Report) -> Vec<SoundnessCheck> {
     }
     all.push(check_verdicts(report));
     all.extend(report.describe_differing_limits().map(warning_check));
+    all.extend(report.describe_equal_limits().map(|text| good_check(text.to_owned())));
     all.extend([check_integrity(report), check_controls(report), check_limits(report)]);
     let damaged = report.tasks.iter().filter(|trial| !trial.damage.is_empty()).count();
     if damaged > 0 {
@@ -70,6 +73,9 @@ pub fn soundness_checks(report: &Report) -> Vec<SoundnessCheck> {
     }
     if study.iter().any(|arm| arm.usage_estimated) {
         all.push(note_check("Some tokens and costs are estimates".to_owned()));
+    }
+    if report.remarks.iter().any(|remark| remark == HOST_BOUND_REMARK) {
+        all.push(note_check(HOST_BOUND_REMARK.trim_end_matches('.').to_owned()));
     }
     all.push(check_attempts(report));
     all
@@ -126,21 +132,35 @@ fn check_integrity(report: &Report) -> SoundnessCheck {
     good_check("No verdict is suspect".to_owned())
 }
 
-/// Checks that gold resolves every task and that noop resolves none.
+/// Checks that gold resolves every task and that noop resolves none. Without gold, the tasks may have
+/// no solution, so noop alone is not enough.
 fn check_controls(report: &Report) -> SoundnessCheck {
     let is = |arm: &&ArmReport, name: &str| arm.scaffold.as_deref().unwrap_or(&arm.name) == name;
     let judged: Vec<&ArmReport> =
         report.arms.iter().filter(|arm| is(arm, GOLD) || is(arm, NOOP)).collect();
     if judged.is_empty() {
-        return note_check("No control arm (gold, noop) shows that the tasks work".to_owned());
+        return note_check(
+            "No controls: without a gold arm, it isn't shown that the tasks can be solved, and \
+             without a noop arm, that doing nothing fails"
+                .to_owned(),
+        );
     }
     let descriptions: Vec<String> = judged
         .iter()
         .map(|arm| format!("{} resolves {} of {}", arm.name, arm.resolved, arm.trials))
         .collect();
-    let text = format!("Controls: {}", descriptions.join(", "));
+    let has_gold = judged.iter().any(|arm| is(arm, GOLD));
+    let gap = match has_gold {
+        true => "",
+        false => "; no gold arm, so it isn't shown that the tasks can be solved",
+    };
+    let text = format!("Controls: {}{gap}", descriptions.join(", "));
     let is_right = |arm: &&ArmReport| arm.resolved == if is(arm, GOLD) { arm.trials } else { 0 };
-    if judged.iter().all(is_right) { good_check(text) } else { warning_check(text) }
+    match (judged.iter().all(is_right), has_gold) {
+        (true, true) => good_check(text),
+        (true, false) => note_check(text),
+        (false, _) => warning_check(text),
+    }
 }
 
 fn check_limits(report: &Report) -> SoundnessCheck {

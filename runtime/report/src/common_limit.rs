@@ -1,48 +1,73 @@
 //! Resolved rates at the step limit that all arms have in common.
 
+use proctor_types::count_with_noun;
+
 use crate::{ArmReport, Report, format::format_percent};
 
+/// An arm's resolved rate at a step limit: a trial counts only if it took at most this many steps.
+#[derive(Debug, Clone)]
+pub(crate) struct LimitedRate<'a> {
+    pub(crate) arm: &'a ArmReport,
+    /// The rate if no missing verdict is a success.
+    pub(crate) lowest: f64,
+    /// The rate if every missing verdict is a success.
+    highest: f64,
+    /// Whether the arm's own limit is larger. The arm might then resolve more tasks if it had to
+    /// adapt to the smaller limit.
+    pub(crate) is_lower_bound: bool,
+}
+
+impl LimitedRate<'_> {
+    /// Formats the rate: `30.0%`, `at least 40.0%`, or `34.7% to 52.1% with 58 missing verdicts`.
+    pub(crate) fn describe(&self) -> String {
+        let lowest = format_percent(self.lowest);
+        match self.arm.trials - self.arm.graded {
+            _ if self.is_lower_bound => format!("at least {lowest}"),
+            0 => lowest,
+            missing => {
+                let verdicts = count_with_noun(missing, "missing verdict");
+                format!("{lowest} to {} with {verdicts}", format_percent(self.highest))
+            }
+        }
+    }
+}
+
 impl Report {
-    /// If the step limits of the arms under study differ, returns each arm's resolved rate at the
-    /// smallest of them, without a full stop: `Within 8 steps, a resolves 40.0%, b 30.0%`. A trial
-    /// counts only if it took at most this many steps. `None` if the limits are equal, or if the
-    /// steps of a resolved trial are unknown.
-    pub fn describe_rates_at_common_limit(&self) -> Option<String> {
+    /// If the step limits of the arms under study differ, returns the smallest of them, and each
+    /// arm's rate at this limit. `None` if the limits are equal, or if the steps of a resolved trial
+    /// are unknown.
+    pub(crate) fn rates_at_common_limit(&self) -> Option<(u64, Vec<LimitedRate<'_>>)> {
         let study = self.arms_under_study();
         let limits: Vec<Option<u64>> =
             study.iter().filter_map(|arm| arm.budget.as_ref()).map(|budget| budget.steps).collect();
         if limits.len() < study.len() || limits.windows(2).all(|pair| pair[0] == pair[1]) {
             return None;
         }
-        let steps = limits.into_iter().flatten().min()?;
-        let rates: Option<Vec<(&str, String)>> = study
-            .iter()
-            .map(|arm| {
-                let rate = self.resolved_rate_within(arm, steps)?;
-                Some((arm.name.as_str(), format_percent(rate)))
-            })
-            .collect();
-        let rates: Vec<String> = rates?
+        let steps = limits.iter().copied().flatten().min()?;
+        let rates: Option<Vec<LimitedRate<'_>>> = study
             .into_iter()
-            .enumerate()
-            .map(|(index, (name, rate))| match index {
-                0 => format!("{name} resolves {rate}"),
-                _ => format!("{name} {rate}"),
-            })
+            .zip(limits)
+            .map(|(arm, limit)| self.rate_within(arm, steps, limit != Some(steps)))
             .collect();
-        Some(format!("Within {steps} steps, {}", rates.join(", ")))
+        Some((steps, rates?))
     }
 
-    /// Returns the fraction of an arm's planned trials that resolve their task in at most this many
-    /// steps. `None` if the steps of a resolved trial are unknown.
-    fn resolved_rate_within(&self, arm: &ArmReport, steps: u64) -> Option<f64> {
+    /// Returns an arm's rate at a step limit. `None` if the steps of a resolved trial are unknown.
+    fn rate_within<'a>(
+        &'a self,
+        arm: &'a ArmReport,
+        steps: u64,
+        is_lower_bound: bool,
+    ) -> Option<LimitedRate<'a>> {
         let trials = self.tasks.iter().filter(|trial| trial.arm == arm.arm);
         let used: Option<Vec<u64>> = trials
             .filter(|trial| trial.resolved == Some(true))
             // A resolved trial has at least one step, so 0 means that the steps were not counted.
             .map(|trial| trial.steps.filter(|steps| *steps > 0))
             .collect();
-        let within = used?.into_iter().filter(|used| *used <= steps).count();
-        Some(within as f64 / arm.trials.max(1) as f64)
+        let within = used?.into_iter().filter(|used| *used <= steps).count() as u64;
+        let rate = |resolved: u64| resolved as f64 / arm.trials.max(1) as f64;
+        let highest = rate(within + (arm.trials - arm.graded));
+        Some(LimitedRate { arm, lowest: rate(within), highest, is_lower_bound })
     }
 }

@@ -76,6 +76,12 @@ pub fn reason_words(reason: FailureReason) -> &'static str {
     }
 }
 
+/// Describes the failure reason of several trials: `ran nothing after their last edit`.
+pub(crate) fn reason_words_for(reason: FailureReason, count: u64) -> String {
+    let words = reason_words(reason);
+    if count == 1 { words.to_owned() } else { words.replace(" its ", " their ") }
+}
+
 /// Formats the arm's own limit of this kind: `8 steps`, `$2.50`. `None` if the arm has no such limit.
 fn limit_amount(kind: BudgetKind, budget: &Budget) -> Option<String> {
     let count = |limit: Option<u64>, noun: &str| limit.map(|limit| count_with_noun(limit, noun));
@@ -130,6 +136,9 @@ mod tests {
         ] {
             assert_eq!(ending_sentence(&ending, Some(&budget)), sentence);
         }
+        let edited = FailureReason::EditedNeverRan;
+        assert_eq!(reason_words_for(edited, 1), "ran nothing after its last edit");
+        assert_eq!(reason_words_for(edited, 2), "ran nothing after their last edit");
         let one = Budget { steps: Some(1), ..Budget::default() };
         let steps = at(BudgetKind::Steps, BudgetScope::Trial);
         assert_eq!(ending_sentence(&steps, Some(&one)), "Reached its limit of 1 step");

@@ -81,6 +81,22 @@ impl Report {
         differing
     }
 
+    /// Says that the limits of the arms under study are equal, and whether all other settings are,
+    /// too, without a full stop. `None` with one arm, if a limit differs, or for reports built from
+    /// trials alone.
+    pub fn describe_equal_limits(&self) -> Option<&'static str> {
+        let study = self.arms_under_study();
+        if study.len() < 2 || study.iter().any(|arm| arm.factors.is_none()) {
+            return None;
+        }
+        let factors = self.find_differing_factors();
+        match factors.iter().any(DifferingFactor::is_limit) {
+            true => None,
+            false if factors.is_empty() => Some("Limits and settings are the same for all arms"),
+            false => Some("The limits are the same for all arms"),
+        }
+    }
+
     /// Returns a sentence about the limits that differ, without a full stop: `The arms' limits
     /// differ: steps 30 (a, b), 8 (c)`. `None` if all limits are equal.
     pub fn describe_differing_limits(&self) -> Option<String> {

@@ -66,7 +66,9 @@ pub use curve::{
 };
 pub use endings::{ending_sentence, ending_words, reason_words};
 pub use factors::DifferingFactor;
-pub use format::{abbreviate_count, format_dollars, format_percent};
+pub use format::{
+    abbreviate_count, format_dollars, format_percent, format_ratio, format_ratio_interval,
+};
 pub use grid::{Grid, GridRow, build_grid, cell_text, resolved_fraction};
 pub use groups::{GroupReport, GroupSelection, GroupTable, TaskFacts, group_tables};
 pub use labels::add_labels;

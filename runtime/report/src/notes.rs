@@ -7,7 +7,7 @@ use proctor_types::{ArmId, FailureReason, Integrity, Responders, count_with_noun
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ArmReport, Report, TaskReport, agreement, endings::reason_words, format::format_percent,
+    ArmReport, Report, TaskReport, agreement, endings::reason_words_for, format::format_percent,
     limit_warnings, noise, repeats::deduplicate_errors,
 };
 
@@ -335,8 +335,9 @@ fn leading_notes(report: &Report) -> Vec<FindingNote> {
     all
 }
 
-/// Counts an arm's suspect and contaminated verdicts, and how many of them are resolved: `17 suspect
-/// verdicts, 0 of them resolved`. `None` if there are none.
+/// Counts an arm's suspect and contaminated verdicts, and how many of them are resolved, and says why
+/// the others are not: `17 suspect verdicts, none resolved: all ran nothing after their last edit`.
+/// `None` if there are none.
 pub(crate) fn describe_doubtful_verdicts(report: &Report, arm: &ArmId) -> Option<String> {
     let doubtful = |trial: &&TaskReport| {
         trial.arm == *arm
@@ -358,11 +359,42 @@ pub(crate) fn describe_doubtful_verdicts(report: &Report, arm: &ArmId) -> Option
             count_with_noun(contaminated as u64, "contaminated verdict")
         ),
     };
+    let reasons = describe_reasons(&doubtful);
+    let with_reasons = |text: String| match &reasons {
+        Some(reasons) => format!("{text}: {reasons}"),
+        None => text,
+    };
     Some(match (all, resolved) {
-        (1, 0) => format!("{verdicts}, not resolved"),
+        (1, 0) => with_reasons(format!("{verdicts}, not resolved")),
         (1, _) => format!("{verdicts}, resolved"),
-        _ => format!("{verdicts}, {resolved} of them resolved"),
+        (_, 0) => with_reasons(format!("{verdicts}, none resolved")),
+        _ => {
+            let reasons = reasons.map_or_else(String::new, |text| format!(" (the others: {text})"));
+            format!("{verdicts}, {resolved} of them resolved{reasons}")
+        }
     })
+}
+
+/// Says why trials are not resolved, most frequent reason first: `it gave up`, `all gave up`, or `3 gave
+/// up, 2 changed nothing`. `None` if no reason is known.
+fn describe_reasons(trials: &[&TaskReport]) -> Option<String> {
+    let failed = trials.iter().filter(|trial| trial.resolved == Some(false)).count() as u64;
+    let mut counts: BTreeMap<FailureReason, u64> = BTreeMap::new();
+    trials.iter().filter_map(|trial| trial.reason).for_each(|reason| {
+        *counts.entry(reason).or_default() += 1;
+    });
+    let phrases: Vec<String> = sort_by_count(&counts)
+        .into_iter()
+        .map(|(reason, count)| {
+            let who = match count {
+                1 if failed == 1 => "it".to_owned(),
+                _ if count == failed => "all".to_owned(),
+                _ => count.to_string(),
+            };
+            format!("{who} {}", reason_words_for(reason, count))
+        })
+        .collect();
+    (!phrases.is_empty()).then(|| phrases.join(", "))
 }
 
 /// Returns one line per distinct error for [`DetailLevel::OneLine`], or one line per trial for
@@ -453,7 +485,7 @@ pub fn failure_reasons(arm: &ArmReport, max_reasons: usize) -> Option<String> {
     let phrases: Vec<String> = counts
         .iter()
         .take(max_reasons)
-        .map(|(reason, count)| format!("{count} {}", reason_words(*reason)))
+        .map(|(reason, count)| format!("{count} {}", reason_words_for(*reason, *count)))
         .collect();
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     (!phrases.is_empty()).then(|| phrases.join(", ") + &more)

@@ -22,6 +22,9 @@ use crate::{
 
 /// The file that the scaffold `single-shot` writes.
 const SINGLE_SHOT_FILE: &str = "scaffold/single-shot.json";
+/// The remark about tasks that run in this machine's Python. It is also a soundness check.
+pub(crate) const HOST_BOUND_REMARK: &str =
+    "These tasks used this machine's Python: results may differ on another machine.";
 
 /// Builds the report of one run directory. Trials whose results are in `checked_trials` are not
 /// read again. If `checked_trials` is empty, all trials are read.
@@ -79,10 +82,7 @@ pub fn run_remarks(run: &Path, verify: bool) -> Result<(BTreeSet<String>, bool),
         remarks.insert(format!("{damage}; `proctor resume` restores it."));
     }
     if record.tasks.iter().any(|task| task.host_bound) {
-        remarks.insert(
-            "These tasks used this machine's Python: results may differ on another machine."
-                .to_owned(),
-        );
+        remarks.insert(HOST_BOUND_REMARK.to_owned());
     }
     for change in &record.changes {
         remarks.insert(format!(

@@ -106,7 +106,10 @@ impl Engine {
         let made = move || absent::prepare_overlays(engine.whiteout_store.folder()?, &hidden_paths);
         let made = spawn_blocking(made).await.map_err(io::Error::other).and_then(|made| made);
         made.map_err(|error| {
-            Fault::new(FaultLayer::Sandbox, format!("cannot hide host paths from the sandbox: {error}"))
+            Fault::new(
+                FaultLayer::Sandbox,
+                format!("cannot hide host paths from the sandbox: {error}"),
+            )
         })
     }
 

@@ -361,7 +361,10 @@ impl NativeState {
         let store = self.cache.join("absent");
         let made = move || {
             absent::prepare_overlays(&store, &hidden_paths).map_err(|error| {
-                Fault::new(FaultLayer::Sandbox, format!("cannot hide host paths from the sandbox: {error}"))
+                Fault::new(
+                    FaultLayer::Sandbox,
+                    format!("cannot hide host paths from the sandbox: {error}"),
+                )
             })
         };
         run_blocking(made).await

@@ -3,7 +3,11 @@
 use proctor_types::ArmId;
 use serde::{Deserialize, Serialize};
 
-use super::{differences::PairDifferences, limits::LimitDifference, shared::ExcludedTasks};
+use super::{
+    differences::PairDifferences,
+    limits::{LimitDifference, StepLimit},
+    shared::ExcludedTasks,
+};
 use crate::Ratio;
 
 pub const COMPARISON_SCHEMA: u32 = 1;
@@ -106,8 +110,9 @@ pub struct Pair {
     /// are unknown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub prices_differ: bool,
-    /// The result at the smaller step limit. Only for `resolved`, and absent if the step limits are
-    /// equal or a resolved trial's steps are unknown.
+    /// The result at the smallest step limit of all arms under study, or of the two arms if one is a
+    /// control. Only for `resolved`, and absent if these limits are equal or a resolved trial's steps
+    /// are unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub common_limit: Option<CommonLimit>,
     pub sentence: String,
@@ -146,13 +151,18 @@ pub struct MissingVerdicts {
     pub is_difference_certain: bool,
 }
 
-/// The result for `resolved` at a step limit that both arms have in common: a trial counts as
-/// resolved only if it took at most this many steps. For the arm with the larger limit, this is a
-/// lower bound, because its trials could have ended earlier.
+/// The result for `resolved` at a step limit that all arms have in common: a trial counts as
+/// resolved only if it took at most this many steps. For an arm with a larger limit, this is a lower
+/// bound, because the arm might adapt to a smaller one.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct CommonLimit {
-    /// The smaller of the two step limits.
+    /// The smallest of the step limits.
     pub steps: u64,
+    /// Whether each arm's own limit is larger, so that its mean is a lower bound.
+    #[serde(default)]
+    pub is_a_lower_bound: bool,
+    #[serde(default)]
+    pub is_b_lower_bound: bool,
     /// Like the pair's fields of the same names.
     pub a_mean: Option<f64>,
     pub b_mean: Option<f64>,
@@ -167,9 +177,12 @@ pub struct CommonLimit {
 impl CommonLimit {
     /// Takes the numbers from a pair that was compared at this limit. Returns `None` if the pair has
     /// no difference.
-    pub(super) fn from_pair(steps: u64, pair: &Pair) -> Option<Self> {
+    pub(super) fn from_pair(limit: StepLimit, pair: &Pair) -> Option<Self> {
+        let [is_a_lower_bound, is_b_lower_bound] = limit.is_below_own;
         Some(Self {
-            steps,
+            steps: limit.steps,
+            is_a_lower_bound,
+            is_b_lower_bound,
             a_mean: pair.a_mean,
             b_mean: pair.b_mean,
             difference: pair.difference?,

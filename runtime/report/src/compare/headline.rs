@@ -5,15 +5,16 @@ use proctor_types::count_with_noun;
 
 use super::{
     comparison::{Comparison, Pair},
-    limits::limits_phrase,
+    limits::{differ_in_steps, limits_phrase},
     sentence::{
         common_limit_phrase, excluded_tasks_phrase, format_interval_end, format_metric_value,
         format_p_value, has_too_few_tasks, missing_verdicts_caveat, missing_verdicts_phrase,
         repository_phrase, tasks_needed_clause,
     },
+    usage::usage_phrase,
 };
 use crate::{
-    Ratio, Report,
+    Report,
     format::{capitalize, format_dollars, format_percent},
 };
 
@@ -22,7 +23,7 @@ use crate::{
 pub struct Headline {
     /// For example `b resolves 4.2 points more than a (95% 0.5 to 7.9, 200 tasks) at 1.3 times the cost.`
     pub text: String,
-    /// The rates, the p-value, the cost ratio's interval, and the number of excluded tasks.
+    /// The rates, the p-value, and the number of excluded tasks.
     pub detail: String,
     /// Whether the arms differ in `resolved`, no matter what the missing verdicts are.
     pub is_distinguishable: bool,
@@ -101,14 +102,7 @@ fn build_headline(metrics: &[Pair], escape: &impl Fn(&str) -> String) -> Option<
     let (cost, tokens) = (ratio("cost"), ratio("tokens"));
     // Equally good arms have no subject to which "at twice the cost" could refer.
     let names = (difference == 0.0).then_some([&first, &second]);
-    let (price, spread) = match (cost, tokens) {
-        (Some(cost), _) => {
-            let why = if pair.prices_differ { price_phrase(tokens) } else { String::new() };
-            (format!("{}{why}", cost_phrase(cost, names)), ratio_interval(cost, "the cost"))
-        }
-        (None, Some(tokens)) => (token_phrase(tokens, names), ratio_interval(tokens, "the tokens")),
-        (None, None) => (String::new(), String::new()),
-    };
+    let price = usage_phrase(pair, cost, tokens, names);
     let size = format_metric_value(pair, difference.abs());
     let verdict = match missing_verdicts_caveat(pair) {
         _ if clear => String::new(),
@@ -122,8 +116,13 @@ fn build_headline(metrics: &[Pair], escape: &impl Fn(&str) -> String) -> Option<
     };
     let turned = is_second_arm_better(pair);
     let limits = limits_phrase(pair, turned);
-    let common = common_limit_phrase(pair, turned, [&first, &second])
-        .map_or_else(String::new, |words| format!(" Within{words}."));
+    let common = common_limit_phrase(pair, turned, [&first, &second]);
+    // With equal limits, the result at the limit of another arm is a detail.
+    let (common, common_detail) = match (common, differ_in_steps(pair)) {
+        (None, _) => (String::new(), String::new()),
+        (Some(words), true) => (format!(" Within{words}."), String::new()),
+        (Some(words), false) => (String::new(), format!("; within{words}")),
+    };
     let text = format!("{verdict}{claim}{limits}{basis}{price}.{common}");
     let rates = pair.a_mean.zip(pair.b_mean).map_or_else(String::new, |(a, b)| {
         let [first, second] = better_arm_first(pair, [a, b]);
@@ -139,69 +138,15 @@ fn build_headline(metrics: &[Pair], escape: &impl Fn(&str) -> String) -> Option<
     let p = format_p_value(p);
     let by_repository = repository_phrase(pair, distinguishable);
     let bounds = missing_verdicts_phrase(pair, turned);
-    let detail =
-        format!("{rates}{tasks}; {p}{adjusted}{spread}{needed}{by_repository}{bounds}{left_out}.");
+    let detail = format!(
+        "{rates}{tasks}; {p}{adjusted}{needed}{common_detail}{by_repository}{bounds}{left_out}."
+    );
     Some(Headline { text, detail, is_distinguishable: clear, difference: difference.abs() })
 }
 
 /// Puts the arm that resolves more first.
 fn better_arm_first<T>(pair: &Pair, [a, b]: [T; 2]) -> [T; 2] {
     if is_second_arm_better(pair) { [b, a] } else { [a, b] }
-}
-
-/// Describes the first arm's cost relative to the second's. If `names` is given, the phrase names the
-/// arms.
-fn cost_phrase(ratio: Ratio, names: Option<[&String; 2]>) -> String {
-    match (format_ratio(ratio.value).as_str(), names) {
-        ("1.0", _) => " at the same cost".to_owned(),
-        (times, None) => format!(" at {times} times the cost"),
-        (times, Some([first, second])) => {
-            format!("; {first} at {times} times the cost of {second}")
-        }
-    }
-}
-
-/// Like [`cost_phrase`], for tokens.
-fn token_phrase(ratio: Ratio, names: Option<[&String; 2]>) -> String {
-    match (format_ratio(ratio.value).as_str(), names) {
-        ("1.0", _) => " with as many tokens".to_owned(),
-        (times, None) => format!(" with {times} times the tokens"),
-        (times, Some([first, second])) => {
-            format!("; {first} with {times} times the tokens of {second}")
-        }
-    }
-}
-
-/// Says that a cost ratio depends on prices that differ, and how the arms' tokens compare.
-fn price_phrase(tokens: Option<Ratio>) -> String {
-    let Some(tokens) = tokens else { return " (at different prices)".to_owned() };
-    match format_ratio(tokens.value).as_str() {
-        "1.0" => " (as many tokens, at different prices)".to_owned(),
-        times => format!(" ({times} times the tokens, at different prices)"),
-    }
-}
-
-/// Formats a ratio's interval. Returns an empty string if there is no interval.
-fn ratio_interval(ratio: Ratio, quantity: &str) -> String {
-    match (ratio.lower, ratio.upper) {
-        (None, _) => String::new(),
-        (Some(lower), None) => format!("; at least {} times {quantity}", format_ratio(lower)),
-        (Some(lower), Some(upper)) => {
-            format!("; {} to {} times {quantity}", format_ratio(lower), format_ratio(upper))
-        }
-    }
-}
-
-/// Formats a ratio with two significant digits: `1.3`, `0.85`, `12`.
-fn format_ratio(ratio: f64) -> String {
-    if ratio >= 9.95 {
-        return format!("{ratio:.0}");
-    }
-    if ratio >= 0.995 || ratio <= 0.0 {
-        return format!("{ratio:.1}");
-    }
-    let digits = (1.0 - ratio.log10().floor()).clamp(0.0, 12.0) as usize;
-    format!("{ratio:.digits$}")
 }
 
 /// Returns the headline of a report with one arm under study: the arm's score and cost per resolved
@@ -221,24 +166,4 @@ pub fn single_arm_headline(report: &Report) -> Option<String> {
         "{name} resolves {rate} of {}{interval}{each}.",
         count_with_noun(arm.trials, "trial")
     ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::format_ratio;
-
-    #[test]
-    fn ratio_is_formatted_with_two_significant_digits() {
-        for (ratio, shown) in [
-            (1.342, "1.3"),
-            (0.999, "1.0"),
-            (0.854, "0.85"),
-            (0.0512, "0.051"),
-            (9.96, "10"),
-            (123.4, "123"),
-            (0.0, "0.0"),
-        ] {
-            assert_eq!(format_ratio(ratio), shown);
-        }
-    }
 }

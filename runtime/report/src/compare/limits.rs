@@ -1,5 +1,7 @@
 //! Limits and prices that differ between two arms.
 
+use std::collections::BTreeSet;
+
 use proctor_types::{Arm, Budget};
 use serde::{Deserialize, Serialize};
 
@@ -24,8 +26,10 @@ struct LimitKind {
     value: fn(&Budget) -> Option<f64>,
 }
 
+const STEPS_KEY: &str = "steps";
+
 static LIMIT_KINDS: [LimitKind; 11] = [
-    LimitKind { key: "steps", unit: " steps", value: |budget| count(budget.steps) },
+    LimitKind { key: STEPS_KEY, unit: " steps", value: |budget| count(budget.steps) },
     LimitKind {
         key: "main_steps",
         unit: " steps of the agent itself",
@@ -80,12 +84,34 @@ pub(super) fn differing_limits(a: &Arm, b: &Arm) -> Vec<LimitDifference> {
         .collect()
 }
 
-/// Returns the smaller step limit if the arms' step limits differ.
-pub(super) fn common_step_limit(a: &Arm, b: &Arm) -> Option<u64> {
-    if a.model.is_none() || b.model.is_none() || a.budget.steps == b.budget.steps {
-        return None;
+/// Returns the smallest step limit if the arms' step limits differ. Arms without a model have no
+/// steps to limit, so they are left out.
+pub(super) fn common_step_limit<'a>(arms: impl IntoIterator<Item = &'a Arm>) -> Option<u64> {
+    let with_model = arms.into_iter().filter(|arm| arm.model.is_some());
+    let limits: BTreeSet<Option<u64>> = with_model.map(|arm| arm.budget.steps).collect();
+    if limits.len() < 2 { None } else { limits.into_iter().flatten().min() }
+}
+
+/// A step limit at which a pair is compared.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StepLimit {
+    pub(super) steps: u64,
+    /// Whether each arm's own limit is larger.
+    pub(super) is_below_own: [bool; 2],
+}
+
+impl StepLimit {
+    /// Returns `None` if one of the arms has no model.
+    pub(super) fn from_arms(steps: u64, a: &Arm, b: &Arm) -> Option<Self> {
+        let has_models = a.model.is_some() && b.model.is_some();
+        let is_below_own = [a, b].map(|arm| arm.budget.steps != Some(steps));
+        has_models.then_some(Self { steps, is_below_own })
     }
-    a.budget.steps.into_iter().chain(b.budget.steps).min()
+}
+
+/// Whether the step limits of a pair's arms differ.
+pub(super) fn differ_in_steps(pair: &Pair) -> bool {
+    pair.limits.iter().any(|one| one.limit == STEPS_KEY)
 }
 
 /// Whether the arms' models have different prices.
@@ -126,7 +152,37 @@ fn describe_limits(key: &str, first: Option<f64>, second: Option<f64>) -> String
 
 #[cfg(test)]
 mod tests {
-    use super::describe_limits;
+    use proctor_types::Arm;
+
+    use super::{StepLimit, common_step_limit, describe_limits};
+
+    fn arm(steps: Option<u64>, has_model: bool) -> Arm {
+        let model = serde_json::json!({ "base_url": "https://model.example/v1", "name": "m" });
+        serde_json::from_value(serde_json::json!({
+            "id": "", "name": "a", "scaffold": "tools", "model": has_model.then_some(model),
+            "budget": { "steps": steps }, "network": {}, "prompts": null, "settings": null,
+            "sandbox": { "kind": "native", "cpus": 1.0, "memory_mb": 512 },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn common_step_limit_is_the_smallest_limit_of_arms_with_a_model() {
+        let [long, short, none] = [Some(30), Some(8), None].map(|steps| arm(steps, true));
+        let without_model = arm(Some(1), false);
+        for (arms, limit) in [
+            (vec![&long, &long, &short], Some(8)),
+            (vec![&long, &none], Some(30)),
+            (vec![&long, &long], None),
+            (vec![&none, &none], None),
+            (vec![&long, &without_model], None),
+        ] {
+            assert_eq!(common_step_limit(arms), limit);
+        }
+        let limit = StepLimit::from_arms(8, &none, &short).unwrap();
+        assert_eq!((limit.steps, limit.is_below_own), (8, [true, false]));
+        assert!(StepLimit::from_arms(8, &short, &without_model).is_none());
+    }
 
     #[test]
     fn limits_are_described_in_order_with_their_unit() {

@@ -10,6 +10,7 @@ mod missing;
 mod pairs;
 mod sentence;
 mod shared;
+mod usage;
 
 pub use comparison::{
     ByRepository, CommonLimit, Comparison, GateReport, GateResult, MissingVerdicts, Pair,

@@ -13,7 +13,7 @@ use proctor_types::{Arm, ArmId};
 use super::{
     comparison::{ByRepository, COMPARISON_SCHEMA, CommonLimit, Comparison, Pair},
     differences::{LongTextStyle, differences_text, find_differences},
-    limits::{common_step_limit, differ_in_price, differing_limits},
+    limits::{StepLimit, common_step_limit, differ_in_price, differing_limits},
     metric::Metric,
     missing::bound_missing_verdicts,
     sentence::sentence,
@@ -51,8 +51,9 @@ fn compare_arms(trials: &[TrialResult], arms: &[Arm], style: Option<LongTextStyl
     }
     let tasks: Vec<_> = ids.iter().map(|(id, _)| group_by_task(trials, id)).collect();
     let settings_of = |id: &ArmId| arms.iter().find(|arm| arm.id == *id);
-    let with_model = arms.iter().filter(|arm| arm.model.is_some());
-    let step_limits: BTreeSet<Option<u64>> = with_model.map(|arm| arm.budget.steps).collect();
+    let is_under_study =
+        |arm: &&Arm| ids.iter().any(|(id, _)| **id == arm.id) && !controls.contains(&arm.id);
+    let common_steps = common_step_limit(arms.iter().filter(is_under_study));
     let (mut asked, mut with_control, mut reasons) = (Vec::new(), Vec::new(), Vec::new());
     let (mut limited, mut limited_with_control) = (Vec::new(), Vec::new());
     for (first, a) in ids.iter().enumerate() {
@@ -71,13 +72,17 @@ fn compare_arms(trials: &[TrialResult], arms: &[Arm], style: Option<LongTextStyl
                 (one.pair.limits, one.pair.prices_differ) = (limits.clone(), prices_differ);
                 pairs.push(one);
             }
-            // A pair with equal limits is compared again, because the p-values at the common limits
-            // are adjusted for all pairs.
-            let steps = settings.and_then(|(a, b)| common_step_limit(a, b));
-            if step_limits.len() > 1 {
-                let metric = steps.map_or(Metric::Resolved, Metric::ResolvedWithin);
+            // Pairs with equal limits are compared at the smallest limit, too, because the ranking
+            // gives every arm's rate at this limit.
+            let limit = settings.and_then(|(a, b)| match is_control {
+                true => StepLimit::from_arms(common_step_limit([a, b])?, a, b),
+                false => StepLimit::from_arms(common_steps?, a, b),
+            });
+            if limit.is_some() || !is_control && common_steps.is_some() {
+                let metric =
+                    limit.map_or(Metric::Resolved, |limit| Metric::ResolvedWithin(limit.steps));
                 let pair = PendingPair::compare(metric, *a, *b, &shared);
-                limited.extend(pair.map(|pair| LimitedPair { steps, pair }));
+                limited.extend(pair.map(|pair| LimitedPair { limit, pair }));
             }
             if let Some(style) = style {
                 reasons.push(find_differences(
@@ -93,20 +98,14 @@ fn compare_arms(trials: &[TrialResult], arms: &[Arm], style: Option<LongTextStyl
     for metric in Metric::ALL {
         adjust_p_values(asked.iter_mut().filter(|one| one.metric == metric));
     }
-    // If only the limits of controls differ, the other pairs have no common limit to report.
-    for all in [&mut limited, &mut limited_with_control] {
-        if all.iter().all(|one| one.steps.is_none()) {
-            all.clear();
-        }
-    }
     adjust_p_values(limited.iter_mut().map(|one| &mut one.pair));
     let mut powers = PowerCache::default();
     let mut done = |compared: Vec<PendingPair>, limited: Vec<LimitedPair>| -> Vec<Pair> {
         let mut pairs: Vec<Pair> =
             compared.into_iter().map(|one| one.finish(&mut powers)).collect();
-        for LimitedPair { steps, pair } in limited {
-            if let Some(steps) = steps {
-                add_common_limit(&mut pairs, steps, &pair.finish(&mut powers));
+        for LimitedPair { limit, pair } in limited {
+            if let Some(limit) = limit {
+                add_common_limit(&mut pairs, limit, &pair.finish(&mut powers));
             }
         }
         pairs
@@ -116,21 +115,22 @@ fn compare_arms(trials: &[TrialResult], arms: &[Arm], style: Option<LongTextStyl
     Comparison { schema_version, pairs, controls, gates: Vec::new(), differences: reasons }
 }
 
-/// A pair compared in `resolved` at its common step limit.
+/// A pair compared in `resolved` at a common step limit.
 struct LimitedPair {
-    /// `None` if the arms' limits are equal.
-    steps: Option<u64>,
+    /// `None` if an arm has no model, so that no step limit applies to it. The pair still counts for
+    /// the adjustment of p-values.
+    limit: Option<StepLimit>,
     pair: PendingPair,
 }
 
 /// Adds the result at a common step limit to the pair of the same arms.
-fn add_common_limit(pairs: &mut [Pair], steps: u64, limited: &Pair) {
+fn add_common_limit(pairs: &mut [Pair], limit: StepLimit, limited: &Pair) {
     let same_arms = |pair: &&mut Pair| {
         pair.metric == limited.metric
             && (&pair.a_arm, &pair.b_arm) == (&limited.a_arm, &limited.b_arm)
     };
     if let Some(pair) = pairs.iter_mut().find(same_arms) {
-        pair.common_limit = CommonLimit::from_pair(steps, limited);
+        pair.common_limit = CommonLimit::from_pair(limit, limited);
         pair.sentence = sentence(pair);
     }
 }

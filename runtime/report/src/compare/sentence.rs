@@ -92,9 +92,9 @@ pub(super) fn missing_verdicts_caveat(pair: &Pair) -> Option<String> {
     ))
 }
 
-/// Describes the result at the smaller of two step limits, after the word "within": ` 8 steps, a
-/// resolves 40.0% and b 30.0%: no clear difference (95% -5.0 to 25.0)`. `names` are the arms' names
-/// in the order in which they are shown.
+/// Describes the result at a common step limit, after the word "within": ` 8 steps, a resolves at
+/// least 40.0% and b 30.0%: no clear difference (95% -5.0 to 25.0)`. The names are in the order in
+/// which the arms are shown.
 pub(super) fn common_limit_phrase(
     pair: &Pair,
     turned: bool,
@@ -102,10 +102,22 @@ pub(super) fn common_limit_phrase(
 ) -> Option<String> {
     let common = pair.common_limit?;
     let (a, b) = common.a_mean.zip(common.b_mean)?;
+    let rate = |rate: f64, is_lower_bound: bool| match is_lower_bound {
+        true => format!("at least {}", format_percent(rate)),
+        false => format_percent(rate),
+    };
+    let (a, b) = (rate(a, common.is_a_lower_bound), rate(b, common.is_b_lower_bound));
     let (first_rate, second_rate) = if turned { (b, a) } else { (a, b) };
-    let verdict = match common.clear {
-        Some(true) => "a clear difference",
-        _ => "no clear difference",
+    // An arm with a larger limit might resolve more tasks if it had to adapt to this one.
+    let is_a_better = common.difference > 0.0;
+    let (worse, is_lower_bound) = match is_a_better {
+        true => (if turned { first } else { second }, common.is_b_lower_bound),
+        false => (if turned { second } else { first }, common.is_a_lower_bound),
+    };
+    let verdict = match (common.clear, is_lower_bound) {
+        (Some(true), false) => "a clear difference".to_owned(),
+        (Some(true), true) => format!("a clear difference unless {worse} adapts to this limit"),
+        _ => "no clear difference".to_owned(),
     };
     let interval = common.interval_adjusted.or(common.interval);
     let interval = interval.map_or_else(String::new, |[lower, upper]| {
@@ -115,10 +127,8 @@ pub(super) fn common_limit_phrase(
         format!(" (95% {lower} to {upper})")
     });
     Some(format!(
-        " {}, {first} resolves {} and {second} {}: {verdict}{interval}",
+        " {}, {first} resolves {first_rate} and {second} {second_rate}: {verdict}{interval}",
         count_with_noun(common.steps, "step"),
-        format_percent(first_rate),
-        format_percent(second_rate)
     ))
 }
 

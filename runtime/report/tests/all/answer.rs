@@ -98,13 +98,15 @@ fn headline_of_few_tasks_says_so_and_names_whose_usage_it_compares() {
         equal.starts_with("Too few tasks to tell: a and b resolve equally many tasks"),
         "{equal}"
     );
-    assert!(equal.ends_with(", 2 tasks); a at 3.0 times the cost of b."), "{equal}");
+    // So few tasks show nothing about the cost, either.
+    assert!(equal.ends_with(", 2 tasks)."), "{equal}");
     let better = few(&[false; 5], &[true; 5]);
     assert!(better.starts_with("Too few tasks to tell: b resolves 100.0 points more"), "{better}");
-    assert!(better.ends_with(" at 0.33 times the cost."), "{better}");
+    assert!(better.ends_with(", 5 tasks)."), "{better}");
     // Six tasks can show a difference, and they show none here.
     let more = few(&[true; 6], &[true; 6]);
     assert!(more.starts_with("No clear difference: a and b resolve equally many tasks"), "{more}");
+    assert!(more.ends_with(", 6 tasks); a at 3.0 times the cost of b."), "{more}");
     assert!(few(&[false; 6], &[true; 6]).starts_with("b resolves 100.0 points more than a"));
 }
 
@@ -127,20 +129,23 @@ fn differing_limits_and_prices_are_part_of_each_sentence() {
     let text = headlines(&comparison).remove(0).text;
     let claim = "b resolves 50.0 points more than a with limits of 30 and 8 steps (95% ";
     assert!(text.starts_with(claim), "{text}");
-    let price = ") at 1.3 times the cost (as many tokens, at different prices). Within 8 steps, ";
+    let price =
+        ") at 1.3 times the cost and with as many tokens, at different prices. Within 8 steps, ";
     assert!(text.contains(price), "{text}");
     // Seven of the tasks that `b` resolves take it 20 steps.
-    let common = "Within 8 steps, b resolves 40.0% and a 25.0%: no clear difference (95% ";
+    let common = "Within 8 steps, b resolves at least 40.0% and a 25.0%: no clear difference (95% ";
     assert!(text.contains(common), "{text}");
     let pair = &comparison.pairs[0];
     let limited = pair.common_limit.unwrap();
     assert_eq!((limited.steps, limited.a_mean, limited.b_mean), (8, Some(0.25), Some(0.4)));
     assert_eq!((pair.clear, limited.clear), (Some(true), Some(false)));
+    assert_eq!((limited.is_a_lower_bound, limited.is_b_lower_bound), (false, true));
     let said = &pair.sentence;
     let claim =
         "a resolves 50.0 points less than b with limits of 8 and 30 steps on 20 shared tasks, ";
     assert!(said.starts_with(claim), "{said}");
-    assert!(said.contains("; within 8 steps, a resolves 25.0% and b 40.0%: no clear"), "{said}");
+    let common = "; within 8 steps, a resolves 25.0% and b at least 40.0%: no clear";
+    assert!(said.contains(common), "{said}");
     let cost = comparison.pairs.iter().find(|pair| pair.metric == "cost").unwrap();
     assert!(cost.sentence.contains("; the prices of their models differ"), "{}", cost.sentence);
 
@@ -152,6 +157,66 @@ fn differing_limits_and_prices_are_part_of_each_sentence() {
         let text = headlines(&comparison).remove(0).text;
         assert!(text.ends_with(" at 1.3 times the cost."), "{text}");
     }
+}
+
+#[test]
+fn ratio_that_may_be_one_is_called_unclear() {
+    // `b` costs 1.3 times as much as `a` on average. The factor depends on the task.
+    let with = |factors: [f64; 2], unpriced: bool| {
+        let mut trials = two_arms();
+        for (at, one) in trials.iter_mut().enumerate().filter(|(_, one)| one.arm_name == "b") {
+            let factor = factors[at / 2 % 2];
+            let spent = &mut one.outcome.as_mut().unwrap().spent;
+            (spent.cost_usd, spent.unpriced) = (0.10 * factor, unpriced);
+            (spent.input_tokens, spent.output_tokens) = ((10_000.0 * factor) as u64, 100);
+        }
+        trials
+    };
+    let text = |trials: &[TrialResult]| headlines(&compare(trials, None)).remove(0).text;
+    let near = text(&with([1.0, 1.6], false));
+    assert!(near.ends_with(" at 1.3 times the cost (95% 1.2 to 1.4)."), "{near}");
+    let far = text(&with([0.1, 2.5], false));
+    assert!(far.contains(", 20 tasks); cost ratio unclear (95% 0."), "{far}");
+    assert!(!far.contains("times the cost"), "{far}");
+    let tokens = text(&with([0.1, 2.5], true));
+    assert!(tokens.contains("; token ratio unclear (95% 0."), "{tokens}");
+
+    // The totals of the tables include the tasks that the headline excludes.
+    let mut trials = with([1.0, 1.6], false);
+    trials[0].verdict = None;
+    let shared = text(&trials);
+    assert!(shared.contains(" times the cost on the shared tasks (95% 1."), "{shared}");
+}
+
+#[test]
+fn pairs_with_equal_limits_are_compared_at_the_limit_of_another_arm() {
+    // `c` has the smallest limit, and `b` takes 20 steps for every second task.
+    let mut trials = two_arms();
+    trials.extend((0..20).map(|at| priced_trial("c", &format!("t{at:02}"), at < 6, 0.1)));
+    for (at, one) in trials.iter_mut().enumerate() {
+        let is_long = one.arm_name == "b" && (at / 2) % 2 == 1;
+        one.outcome.as_mut().unwrap().spent.steps = if is_long { 20 } else { 5 };
+    }
+    let url = "https://model.example/v1";
+    let arms = [("a", 30), ("b", 30), ("c", 8)].map(|(name, steps)| planned_arm(name, steps, url));
+    let comparison = compare(&trials, Some(&arms));
+    let resolved = comparison.pairs.iter().filter(|pair| pair.metric == "resolved");
+    let limits: Vec<_> =
+        resolved.clone().map(|pair| pair.common_limit.map(|limit| limit.steps)).collect();
+    assert_eq!(limits, [Some(8); 3]);
+    let common =
+        "ithin 8 steps, b resolves at least 40.0% and a at least 25.0%: no clear difference";
+    let pair = resolved.clone().find(|pair| (pair.a.as_str(), pair.b.as_str()) == ("a", "b"));
+    let sentence = &pair.unwrap().sentence;
+    let turned = "; within 8 steps, a resolves at least 25.0% and b at least 40.0%: no clear";
+    assert!(sentence.contains(turned), "{sentence}");
+    // Their headline is about their own limits, so this result is a detail.
+    let headline = headlines(&comparison)
+        .into_iter()
+        .find(|one| one.text.starts_with("b resolves 50.0 points more than a "))
+        .unwrap();
+    assert!(!headline.text.contains("ithin 8 steps"), "{headline:?}");
+    assert!(headline.detail.contains(common), "{headline:?}");
 }
 
 #[test]
@@ -202,7 +267,8 @@ fn headline_is_clear_only_if_missing_verdicts_cannot_change_it() {
                  verdicts went the other way (worst-case p = 0.30): b resolves 66.7 points more than a";
     assert!(headline.text.starts_with(doubt), "{headline:?}");
     assert!(headline.text.contains(", 15 of 20 tasks)"), "{headline:?}");
-    assert!(headline.text.ends_with(" times the cost."), "{headline:?}");
+    let price = " times the cost on the shared tasks.";
+    assert!(headline.text.ends_with(price), "{headline:?}");
     assert!(!headline.text.contains("No clear difference"), "{headline:?}");
 }
 
@@ -273,7 +339,15 @@ fn checks_cover_verdicts_controls_limits_and_faults() {
     // Warn about a `gold` arm that fails and about a `noop` arm that resolves something.
     assert_eq!(find_check(&with_control("gold", false), "Controls").0, CheckLevel::Warning);
     assert_eq!(find_check(&with_control("noop", false), "Controls").0, CheckLevel::Warning);
-    assert_eq!(find_check(&build_report(two_arms()), "No control arm").0, CheckLevel::Note);
+    // `noop` alone doesn't show that the tasks have a solution.
+    let mut trials = two_arms();
+    trials.extend((0..20).map(|at| priced_trial("noop", &format!("t{at:02}"), false, 0.0)));
+    let text = "Controls: noop resolves 0 of 20; no gold arm, so it isn't shown that the tasks can \
+                be solved";
+    let note = (CheckLevel::Note, text.to_owned());
+    assert_eq!(find_check(&build_report(trials), "Controls"), note);
+    let (level, text) = find_check(&build_report(two_arms()), "No controls");
+    assert!(level == CheckLevel::Note && text.contains("gold") && text.contains("noop"), "{text}");
 
     let mut trials = two_arms();
     trials[0].verdict.as_mut().unwrap().integrity = Integrity::Contaminated;
@@ -428,6 +502,16 @@ fn planned_report(limits: [u64; 2], urls: [&str; 2]) -> Report {
     report
 }
 
+const EQUAL_SETTINGS: &str = "Limits and settings are the same for all arms";
+
+/// Returns the report of two arms with the same factors.
+fn report_of_one_configuration() -> Report {
+    let mut report = build_report(two_arms());
+    let arm = planned_arm("a", 30, "https://model.example/v1");
+    report.arms.iter_mut().for_each(|told| told.add_plan_details(&arm));
+    report
+}
+
 #[test]
 fn different_limits_are_a_warning() {
     let url = "https://model.example/v1";
@@ -448,7 +532,21 @@ fn different_limits_are_a_warning() {
 
     let equal = planned_report([30, 30], [url, url]);
     assert_eq!(equal.describe_differing_limits(), None);
+    let text = "The limits are the same for all arms";
+    assert_eq!(find_check(&equal, "limits"), (CheckLevel::Good, text.to_owned()));
+    assert_eq!(report_of_one_configuration().describe_equal_limits(), Some(EQUAL_SETTINGS));
+    assert_eq!(build_report(two_arms()).describe_equal_limits(), None, "unknown settings");
     assert!(!findings(&equal).iter().any(|line| line.contains("limits differ")));
+}
+
+#[test]
+fn use_of_the_hosts_python_is_a_check() {
+    let mut report = build_report(two_arms());
+    assert!(!soundness_checks(&report).iter().any(|check| check.text.contains("Python")));
+    let remark = "These tasks used this machine's Python: results may differ on another machine.";
+    report.remarks.push(remark.to_owned());
+    let text = remark.trim_end_matches('.').to_owned();
+    assert_eq!(find_check(&report, "Python"), (CheckLevel::Note, text));
 }
 
 #[test]
@@ -466,31 +564,65 @@ fn differing_addresses_and_prices_are_listed_as_settings() {
 }
 
 #[test]
-fn ranking_says_which_limits_differ_and_gives_rates_at_the_common_limit() {
+fn ranking_starts_with_the_common_limit_if_it_changes_the_result() {
     let mut trials = two_arms();
     trials.extend((0..20).map(|at| priced_trial("c", &format!("t{at:02}"), at < 6, 0.1)));
     for (at, one) in trials.iter_mut().enumerate() {
         // Half of the trials take 5 steps, and the others 10.
         one.outcome.as_mut().unwrap().spent.steps = if (at / 2) % 2 == 0 { 5 } else { 10 };
     }
-    let comparison = compare(&trials, None);
-    let ranking = |limits: [u64; 3]| {
-        let mut report = build_report(trials.clone());
-        for (arm, steps) in report.arms.iter_mut().zip(limits) {
-            let name = arm.name.clone();
-            arm.add_plan_details(&planned_arm(&name, steps, "https://model.example/v1"));
+    let rank = |trials: &[TrialResult], limits: [u64; 3]| {
+        let names = ["a", "b", "c"].into_iter().zip(limits);
+        let url = "https://model.example/v1";
+        let arms: Vec<Arm> = names.map(|(name, steps)| planned_arm(name, steps, url)).collect();
+        let mut report = build_report(trials.to_vec());
+        for (told, arm) in report.arms.iter_mut().zip(&arms) {
+            told.add_plan_details(arm);
         }
-        ranking_sentence(&report, &comparison).unwrap()
+        ranking_sentence(&report, &compare(trials, Some(&arms))).unwrap()
     };
-    let first = "b is first: it resolves 75.0%, clearly more than c, a.";
-    assert_eq!(ranking([30, 30, 30]), first);
+    let own = "b is first: it resolves 75.0%, clearly more than c, a.";
+    assert_eq!(rank(&trials, [30, 30, 30]), own);
     // `a` resolves t00, t02 and t04 in 5 steps, and `b` also t06 to t14. The trials of `c` take 5
     // steps for t00, t01, t04 and t05.
+    let differing = "The arms' limits differ: steps 30 (a, b), 8 (c).";
     assert_eq!(
-        ranking([30, 30, 8]),
+        rank(&trials, [30, 30, 8]),
         format!(
-            "{first} The arms' limits differ: steps 30 (a, b), 8 (c). Within 8 steps, a resolves \
-             15.0%, b 40.0%, c 20.0%."
+            "Within 8 steps, no arm is clearly first: b resolves the most (at least 40.0%), but not \
+             clearly more than c (20.0%), a (at least 15.0%). With their own limits, {own} {differing}"
+        )
+    );
+    // Every trial takes at most 10 steps, so this limit changes nothing. The arm that has it is not
+    // first.
+    assert_eq!(
+        rank(&trials, [10, 30, 10]),
+        format!(
+            "{own} The arms' limits differ: steps 10 (a, c), 30 (b). Within 10 steps, a resolves 25.0%, \
+             b at least 75.0%, c 30.0%."
+        )
+    );
+    // Missing verdicts are a range, not failures.
+    let mut open = trials.clone();
+    open[58..].iter_mut().for_each(|one| one.verdict = None);
+    let said = rank(&open, [30, 30, 8]);
+    assert!(said.contains("c (20.0% to 30.0% with 2 missing verdicts)"), "{said}");
+    open[1].verdict = None;
+    let said = rank(&open, [30, 30, 8]);
+    assert!(said.contains(" b resolves the most (70.0% to 75.0%)"), "{said}");
+    assert!(said.contains("b resolves the most (at least 35.0%)"), "{said}");
+    let long: Vec<_> = trials
+        .iter()
+        .cloned()
+        .map(|mut one| {
+            one.outcome.as_mut().unwrap().spent.steps = 9;
+            one
+        })
+        .collect();
+    assert_eq!(
+        rank(&long, [30, 30, 8]),
+        format!(
+            "No trial is known to resolve its task within 8 steps. With their own limits, {own} {differing}"
         )
     );
 }
@@ -548,6 +680,10 @@ fn doubtful_verdicts_are_counted_per_arm_with_their_results() {
             "a: 3 suspect verdicts, 2 of them resolved",
         ),
         (
+            vec![(36, Integrity::Suspect), (38, Integrity::Suspect)],
+            "a: 2 suspect verdicts, none resolved",
+        ),
+        (
             vec![(0, Integrity::Suspect), (38, Integrity::Contaminated), (1, Integrity::Suspect)],
             "a: 1 suspect and 1 contaminated verdict, 1 of them resolved; b: 1 suspect verdict, resolved",
         ),
@@ -562,6 +698,37 @@ fn doubtful_verdicts_are_counted_per_arm_with_their_results() {
         for line in said.split("; ").map(|line| format!("{line}.")) {
             assert!(lines.contains(&line), "{line}: {lines:?}");
         }
+    }
+}
+
+#[test]
+fn doubtful_verdicts_name_the_reasons_of_failures() {
+    let (edited, gave_up) = (FailureReason::EditedNeverRan, FailureReason::GaveUp);
+    for (verdicts, said) in [
+        (
+            vec![(38, Some(edited))],
+            "1 suspect verdict, not resolved: it ran nothing after its last edit",
+        ),
+        (
+            vec![(36, Some(edited)), (38, Some(edited))],
+            "2 suspect verdicts, none resolved: all ran nothing after their last edit",
+        ),
+        (
+            vec![(34, Some(gave_up)), (36, Some(edited)), (38, Some(gave_up))],
+            "3 suspect verdicts, none resolved: 2 gave up, 1 ran nothing after its last edit",
+        ),
+        (
+            vec![(0, None), (36, Some(gave_up)), (38, None)],
+            "3 suspect verdicts, 1 of them resolved (the others: 1 gave up)",
+        ),
+    ] {
+        let mut trials = two_arms();
+        for (at, reason) in verdicts {
+            let verdict = trials[at].verdict.as_mut().unwrap();
+            (verdict.integrity, verdict.reason) = (Integrity::Suspect, reason);
+        }
+        let said = format!("a: {said}");
+        assert_eq!(find_check(&build_report(trials), "suspect"), (CheckLevel::Warning, said));
     }
 }
 
@@ -689,7 +856,7 @@ fn text_of_three_arms_on_thirty_tasks_fits_on_a_screen() {
     assert!(!shown.contains("│ gold"), "controls are listed separately: {shown}");
     // The suspect verdicts of an arm share one line, and each arm has a line about its failures.
     // Findings without room are counted.
-    let suspect = "bash/gpt-5.1: 30 suspect verdicts, 18 of them resolved.\n";
+    let suspect = "bash/gpt-5.1: 30 suspect verdicts, 18 of them resolved (the others: ";
     assert!(shown.contains(suspect), "{shown}");
     for arm in ["tools/gpt-5.1", "tools/sonnet-5", "bash/gpt-5.1"] {
         assert_eq!(shown.matches(&format!("{arm}: failed: ")).count(), 1, "{arm}: {shown}");

@@ -9,7 +9,8 @@ use minijinja::Error;
 use proctor_report::{
     ArmReport, Comparison, Curve, GroupSelection, GroupTable, Pair, Report, TaskReport,
     TrialResult, abbreviate_count, displayed_ks, ending_sentence, ending_words, findings,
-    format_dollars, group_tables, noise_rows, pairs_in_headline_order, reason_words,
+    format_dollars, format_ratio, format_ratio_interval, group_tables, noise_rows,
+    pairs_in_headline_order, reason_words,
 };
 use proctor_types::{
     Arm, ArmId, Evidence, EvidenceClass, FailureReason, Integrity, RunRecord, TestGroup,
@@ -82,6 +83,8 @@ struct ReportContext<'a> {
     is_estimated: bool,
     scores: Vec<ScoreRow<'a>>,
     factors: Vec<FactorRow>,
+    /// Says that the arms' limits are equal. Empty if they aren't, or if that is unknown.
+    equal_limits: &'static str,
     headlines: Vec<HeadlineRow>,
     more_headlines: String,
     failures: Vec<FailureRow<'a>>,
@@ -111,6 +114,8 @@ struct ReportContext<'a> {
     /// The classes of evidence found against at least one arm's verdicts, with one cell per arm.
     classes: Vec<(EvidenceClass, Vec<u64>)>,
     evidence: Vec<EvidenceRow<'a>>,
+    /// Whether any evidence names steps.
+    has_evidence_steps: bool,
     repeats: String,
     variance: Vec<VarianceRow<'a>>,
     /// Rows about how limits and waits affected the trials, with one cell per arm.
@@ -159,6 +164,9 @@ struct PairRow<'a> {
     is_share: bool,
     /// Whether one of the arms is a control.
     control: bool,
+    /// The ratio a / b and its interval. Empty if unknown.
+    ratio_value: String,
+    ratio_interval: String,
 }
 
 #[derive(Serialize)]
@@ -229,6 +237,8 @@ pub fn render_report(page: &ReportPage<'_>) -> Result<String, Error> {
     let [arms, controls, everyone] = [report.arms_under_study(), report.controls(), all]
         .map(|arms| arm_rows(&arms, page.runs, &study, cost.as_ref()));
     let (headlines, more_headlines) = headline_rows(report, page.comparison);
+    let evidence: Vec<EvidenceRow<'_>> =
+        page.trials.iter().flat_map(|trial| evidence_rows(trial, name_of(&trial.arm))).collect();
     let filling = ReportContext {
         scale: format_report_size(report),
         run_url: page.urls.map_or("", |urls| urls.run.as_str()),
@@ -237,6 +247,7 @@ pub fn render_report(page: &ReportPage<'_>) -> Result<String, Error> {
         is_estimated: study.iter().any(|(_, arm)| arm.usage_estimated),
         scores: score_rows(&study),
         factors: factor_rows(report),
+        equal_limits: report.describe_equal_limits().unwrap_or_default(),
         headlines,
         more_headlines,
         failures: failure_rows(&study),
@@ -281,11 +292,8 @@ pub fn render_report(page: &ReportPage<'_>) -> Result<String, Error> {
         },
         groups: group_tables(report, GroupSelection::All),
         classes: evidence_class_rows(&report.arms),
-        evidence: page
-            .trials
-            .iter()
-            .flat_map(|trial| evidence_rows(trial, name_of(&trial.arm)))
-            .collect(),
+        has_evidence_steps: evidence.iter().any(|row| !row.steps.is_empty()),
+        evidence,
         repeats: attempts_note(report),
         variance: variance_rows(report, &study),
         noise: noise_rows(report),
@@ -382,7 +390,15 @@ fn pair_rows(comparison: Option<&Comparison>) -> Vec<PairRow<'_>> {
     for (pair, control) in pairs.chain(comparison.controls.iter().map(|pair| (pair, true))) {
         let arms = Some((&pair.a_arm, &pair.b_arm));
         let is_share = matches!(pair.metric.as_str(), "resolved" | "passed_rate");
-        rows.push(PairRow { pair, first: arms != last, is_share, control });
+        let ratio_interval = pair.ratio.and_then(format_ratio_interval).unwrap_or_default();
+        rows.push(PairRow {
+            pair,
+            first: arms != last,
+            is_share,
+            control,
+            ratio_value: pair.ratio.map_or_else(String::new, |ratio| format_ratio(ratio.value)),
+            ratio_interval,
+        });
         last = arms;
     }
     rows

@@ -15,8 +15,6 @@ use crate::html::figures::NumberedArms;
 
 /// Maximum number of comparisons that get a headline. The forest plot shows all of them.
 const MAX_HEADLINES: usize = 6;
-/// Maximum number of failure reasons named in an arm's line.
-const MAX_NAMED_REASONS: usize = 3;
 
 #[derive(Serialize)]
 pub(crate) struct HeadlineRow {
@@ -160,7 +158,7 @@ pub(crate) fn failure_rows<'a>(study: &NumberedArms<'a>) -> Vec<FailureRow<'a>> 
             0 => String::new(),
             count => format!(", {count} without a verdict"),
         };
-        let reasons = failure_reasons(arm, MAX_NAMED_REASONS);
+        let reasons = failure_reasons(arm, usize::MAX);
         let reasons = reasons.map_or_else(String::new, |reasons| format!(": {reasons}"));
         let text = format!("{failed} of {trials} {fail}{missing}{reasons}");
         Some(FailureRow { number: *number, name: &arm.name, text })

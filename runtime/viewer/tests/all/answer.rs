@@ -8,8 +8,8 @@ use proctor_report::{
     CURVE_SCHEMA, Curve, CurveCost, CurvePoint, TaskFacts, TrialResult, build_report, compare,
 };
 use proctor_types::{
-    Arm, EarlierTries, Ending, FailureReason, Integrity, Outcome, Spending, TaskId, TestGroup,
-    Verdict,
+    Arm, EarlierTries, Ending, Evidence, FailureReason, Integrity, Outcome, Spending, TaskId,
+    TestGroup, Verdict,
 };
 use proctor_viewer::html::{ReportPage, render_report};
 use roxmltree::{Document, Node, ParsingOptions};
@@ -165,8 +165,9 @@ fn report_page_starts_with_answer() {
     assert_eq!(first.attribute("id"), Some("answer"));
     let claims: Vec<String> = find_by_class(first, "claim").into_iter().map(node_text).collect();
     let lead: Vec<String> = find_by_class(first, "lead").into_iter().map(node_text).collect();
-    let ranking = "b is first: it resolves 75.0%, clearly more than a, c. The arms' limits differ: steps \
-                   30 (a, b), 8 (c). Within 8 steps, a resolves 0%, b 0%, c 0%.";
+    let ranking = "No trial is known to resolve its task within 8 steps. With their own limits, b is \
+                   first: it resolves 75.0%, clearly more than a, c. The arms' limits differ: steps 30 \
+                   (a, b), 8 (c).";
     assert_eq!(lead, [ranking]);
     let scores = table_rows(find_by_class(first, "scores")[0]);
     let names: Vec<&str> = scores.iter().map(|row| row[0].as_str()).collect();
@@ -179,7 +180,7 @@ fn report_page_starts_with_answer() {
     let [one, other, last] = claims.as_slice() else { panic!("{claims:?}") };
     assert!(one.starts_with("b resolves 57.9 points more than c (95% "), "{one}");
     assert!(one.contains(", 19 of 20 tasks)"), "{one}");
-    assert!(one.ends_with(" at 0.65 times the cost."), "{one}");
+    assert!(one.ends_with(" at 0.65 times the cost on the shared tasks."), "{one}");
     assert!(other.starts_with("b resolves 50.0 points more than a (95% "), "{other}");
     assert!(other.ends_with(" at 1.3 times the cost."), "{other}");
     assert!(last.starts_with("No clear difference: a resolves 5.3 points more than c"), "{last}");
@@ -218,16 +219,98 @@ fn differing_settings_are_listed_next_to_the_answer() {
     assert!(said.contains("warning: The arms' limits differ: steps 30 (a, b), 8 (c)"), "{said}");
     let tables: Vec<_> = answer.descendants().filter(|node| node.has_tag_name("table")).collect();
     let rows = table_rows(*tables.last().unwrap());
+    // Each value has its arm's number and name, which only a phone shows.
     let expected = [
-        ["budget.steps limit", "30", "30", "8"],
-        ["model.name", "a", "b", "c"],
-        ["settings.of", "a", "b", "c"],
+        ["budget.steps limit", "1 a 30", "2 b 30", "3 c 8"],
+        ["model.name", "1 a a", "2 b b", "3 c c"],
+        ["settings.of", "1 a a", "2 b b", "3 c c"],
     ];
     assert_eq!(rows, expected.map(|row| row.map(str::to_owned).to_vec()));
     // On a phone, each cell has its own label.
     for table in [tables[0], *tables.last().unwrap()] {
         let cells = table.descendants().filter(|node| node.has_tag_name("td"));
         assert!(cells.into_iter().all(|cell| cell.attribute("data-name").is_some()));
+    }
+}
+
+#[test]
+fn equal_limits_are_named_next_to_the_settings_that_differ() {
+    let arms = ["a", "b"].map(arm);
+    let trials: Vec<_> = arms.iter().map(|arm| trial(arm, 0, Some(true), 0.10)).collect();
+    let page = render_trials(&arms, &trials);
+    let tree = parse_page(&page);
+    let said = node_text(find_by_id(&tree, "answer"));
+    let heading = "What differs between the arms The limits are the same for all arms.";
+    assert!(said.contains(heading), "{said}");
+    // The note is not in the box of the table, so it doesn't scroll with it.
+    let note = find_by_id(&tree, "factors-note");
+    assert!(!note.ancestors().any(|node| has_class(&node, "scroll")));
+}
+
+#[test]
+fn text_of_a_check_is_one_element() {
+    let arms = ["a", "שלום"].map(arm);
+    let mut trials: Vec<_> = arms.iter().map(|arm| trial(arm, 0, Some(true), 0.10)).collect();
+    trials[1].verdict.as_mut().unwrap().integrity = Integrity::Suspect;
+    let page = render_trials(&arms, &trials);
+    let tree = parse_page(&page);
+    let checks = find_by_class(tree.root(), "check");
+    // The elements are laid out next to each other: the sign, its name, and the text.
+    for check in &checks {
+        let elements = check.children().filter(|node| node.is_element()).count();
+        let has_other_text = check
+            .children()
+            .any(|node| node.is_text() && node.text().is_some_and(|text| !text.trim().is_empty()));
+        assert!(elements == 3 && !has_other_text, "{}", node_text(*check));
+    }
+    let is_isolated =
+        |check: &&Node<'_, '_>| check.descendants().any(|one| one.has_tag_name("bdi"));
+    assert_eq!(checks.iter().filter(is_isolated).count(), 1);
+}
+
+#[test]
+fn evidence_has_a_column_of_steps_only_if_it_names_steps() {
+    let arms = [arm("a")];
+    let header = |steps: Vec<u64>| {
+        let mut one = trial(&arms[0], 0, Some(true), 0.10);
+        let verdict = one.verdict.as_mut().unwrap();
+        verdict.integrity = Integrity::Suspect;
+        verdict.evidence = vec![Evidence::new("kind", "what", steps)];
+        let page = render_trials(&arms, &[one]);
+        let tree = parse_page(&page);
+        let table = find_by_id(&tree, "findings")
+            .descendants()
+            .filter(|node| node.has_tag_name("table"))
+            .nth(1)
+            .unwrap();
+        node_text(table.descendants().find(|node| node.has_tag_name("thead")).unwrap())
+    };
+    assert!(header(vec![3]).ends_with("steps"));
+    assert!(header(vec![]).ends_with("details"));
+}
+
+#[test]
+fn answer_lists_every_failure_reason() {
+    let arms = [arm("a")];
+    let reasons = [
+        FailureReason::Assertion,
+        FailureReason::GaveUp,
+        FailureReason::TimeOut,
+        FailureReason::NeverEdited,
+        FailureReason::Refused,
+    ];
+    let failed = |(task, reason): (usize, FailureReason)| {
+        let mut one = trial(&arms[0], task, Some(false), 0.10);
+        one.verdict.as_mut().unwrap().reason = Some(reason);
+        one
+    };
+    let trials: Vec<_> = reasons.into_iter().enumerate().map(failed).collect();
+    let page = render_trials(&arms, &trials);
+    let said = node_text(find_by_id(&parse_page(&page), "answer"));
+    for words in
+        ["an assertion", "gave up", "timed out in the tests", "changed nothing", "a refusal"]
+    {
+        assert!(said.contains(words), "{words}: {said}");
     }
 }
 
