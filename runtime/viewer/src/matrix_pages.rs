@@ -60,6 +60,7 @@ mod tests {
             class: if attempt == 1 { "yes" } else { "no" },
             ending: String::new(),
             reason: String::new(),
+            failure: String::new(),
             steps: String::new(),
         };
         TaskGroup {

@@ -6,11 +6,12 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-use proctor_report::{ArmReport, TaskReport, format_percent};
+use proctor_report::{ArmReport, TaskReport, TrialResult, format_percent};
 use proctor_types::{Arm, RunTask, count_with_noun, escape_unprintable_line};
 
 use super::{
     PlannedTrial,
+    failure_label::failure_label,
     finding_links::RunNames,
     gap::verdict_gap,
     matrix_pages::{TaskGroup, matrix_pages},
@@ -199,18 +200,20 @@ impl FilterCounts {
         // Look up tasks by memory address. With ten thousand trials, this is faster than by name.
         let address = |task: &RunTask| std::ptr::from_ref(task).addr();
         let rows = record.tasks.iter().map(address).zip(0..).collect::<HashMap<_, usize>>();
-        let all = places.iter().zip(&run_results.report.tasks).zip(&run_results.trial_started);
-        for ((found, report), begun) in all {
+        let reports = run_results.report.tasks.iter().zip(&run_results.results);
+        let all = places.iter().zip(reports).zip(&run_results.trial_started);
+        for ((found, (report, result)), begun) in all {
             let Some(&task) = rows.get(&address(found.task)) else { continue };
             let is_it = |one: &Arm| std::ptr::eq(one, found.arm);
             let Some(arm) = record.arms.iter().position(is_it) else { continue };
-            let cell = matrix_cell(found, report, *begun, run.number, form);
+            let cell = matrix_cell(found, report, result, *begun, (run.number, form));
             self.count_cell(&cell, found);
             let fits = |asked: &str, has: &str| asked.is_empty() || asked == has;
             let outcome = fits(&filter.outcome, cell.word) || filter.outcome == cell.ending;
             let all = || {
                 let (task, arm) = (found.task.task.id.as_str(), found.arm.name.as_str());
-                format!("{task} {arm} {} {} {}", cell.word, cell.ending, cell.reason)
+                let (word, ending) = (cell.word, &cell.ending);
+                format!("{task} {arm} {word} {ending} {} {}", cell.reason, cell.failure)
                     .replace('_', " ")
                     .to_lowercase()
             };
@@ -259,9 +262,9 @@ impl FilterCounts {
 fn matrix_cell(
     planned_trial: &PlannedTrial<'_>,
     report: &TaskReport,
+    result: &TrialResult,
     has_started: bool,
-    run: usize,
-    form: UrlForm,
+    (run, form): (usize, UrlForm),
 ) -> MatrixCell {
     let (word, class) = verdict_word_and_class(report.resolved);
     MatrixCell {
@@ -274,6 +277,7 @@ fn matrix_cell(
             .clone()
             .unwrap_or_else(|| if has_started { "under_way" } else { "not_begun" }.to_owned()),
         reason: report.reason.map(|reason| reason.to_string()).unwrap_or_default(),
+        failure: failure_label(result, report.reason, &[]),
         steps: report.steps.map(|steps| count_with_noun(steps, "step")).unwrap_or_default(),
     }
 }

@@ -12,6 +12,7 @@ use proctor_types::{RunTask, Spending, TestGroup, Verdict};
 
 use super::{
     JournalIndex, PlannedTrial,
+    failure_label::failure_label,
     log::TestLog,
     test_error::{grading_summary, most_frequent_error},
 };
@@ -99,6 +100,7 @@ pub fn read_trial(
             .and_then(|told| told.reason)
             .map(|reason| reason.to_string())
             .unwrap_or_default(),
+        failure: failure_label(result, told.and_then(|told| told.reason), &steps),
         why,
         interruptions: outcome
             .map(|one| &one.interruptions)

@@ -152,8 +152,8 @@ function filterTrials(form: HTMLFormElement): void {
       let isAnyShown = false;
       [...row.querySelectorAll("td")].forEach((cells, column) => {
         for (const cell of cells.querySelectorAll(".cell")) {
-          const [verdict, ending, why] = (cell.getAttribute("data-is") ?? "").split("|");
-          const text = `${task} ${arms[column]} ${verdict} ${ending} ${why}`.replaceAll("_", " ").toLowerCase();
+          const [verdict, ending, why, failure] = (cell.getAttribute("data-is") ?? "").split("|");
+          const text = `${task} ${arms[column]} ${verdict} ${ending} ${why} ${failure}`.replaceAll("_", " ").toLowerCase();
           const fits = (!arm || arm === arms[column])
             && (!outcome || outcome === verdict || outcome === ending)
             && (!reason || reason === why)

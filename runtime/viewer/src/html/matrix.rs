@@ -19,6 +19,8 @@ pub struct MatrixCell {
     /// come from fixed sets of words.
     pub ending: String,
     pub reason: String,
+    /// The reason in words. If a limit ended the trial, what the tests show comes first.
+    pub failure: String,
     pub steps: String,
 }
 

@@ -135,6 +135,8 @@ pub struct Trial {
     pub outcome: String,
     pub resolved: Option<bool>,
     pub reason: String,
+    /// The reason in words. If a limit ended the trial, what the tests show comes first.
+    pub failure: String,
     pub why: Vec<String>,
     pub integrity: String,
     /// How the trial was interrupted, as text. Empty if it was not.
