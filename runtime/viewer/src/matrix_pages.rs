@@ -61,6 +61,7 @@ mod tests {
             ending: String::new(),
             reason: String::new(),
             failure: String::new(),
+            integrity: String::new(),
             steps: String::new(),
         };
         TaskGroup {

@@ -139,6 +139,7 @@ fn render_all_pages() -> Vec<String> {
         ending: text.clone(),
         reason: text.clone(),
         failure: text.clone(),
+        integrity: text.clone(),
         steps: text.clone(),
     };
     let run = Matrix {
@@ -177,7 +178,8 @@ fn render_all_pages() -> Vec<String> {
         choices: FilterOptions {
             arms: choices.clone(),
             outcomes: choices.clone(),
-            reasons: choices,
+            reasons: choices.clone(),
+            integrities: choices,
         },
         shown: 1,
         of: 2,
