@@ -48,7 +48,7 @@ impl SandboxOpener {
         self.backend.open(&spec).await.expect("a sandbox")
     }
 
-    /// Returns the image in the environment that the sandboxes start from.
+    /// Returns the image that the sandboxes start from.
     pub fn image(&self) -> String {
         self.environment.backend_id.clone()
     }

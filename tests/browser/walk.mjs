@@ -167,6 +167,12 @@ try {
   check("a place that was found leads to its step", (await text("h1")).startsWith("Step "));
   await page.keyboard.press("?");
   check("a key shows the keys", await page.$eval("#keys", (it) => it.open));
+  await until("only keys that work on the page are listed", () => {
+    const works = (key) => key === "?" || document.querySelector(`[data-key="${key}"]`) !== null;
+    const rows = [...document.querySelectorAll("#keys tbody tr")];
+    const isRight = (row) => row.hidden !== [...row.querySelectorAll("kbd")].some((key) => works(key.textContent));
+    return rows.every(isRight) && rows.some((row) => row.hidden);
+  });
 
   // The same pages as files: filtered without a server.
   await go(pathToFileURL(join(folder, "index.html")).href);

@@ -128,8 +128,8 @@ fn plan_that_exceeds_the_open_file_limit_does_not_start() {
 /// machine.
 const RUN_TIMEOUT_SECONDS: u32 = 3600;
 
-/// Regression test: a run that had more trials than the runtime has blocking threads (512) waited
-/// for one environment and never ended. The core tier runs only a few trials, because
+/// Regression test: if more trials than tokio's 512 blocking threads waited for the same environment,
+/// the run never ended. The core tier runs only a few trials, because
 /// `more_tasks_than_blocking_threads_can_wait_for_one_layer` covers the cause.
 #[test]
 fn two_thousand_parallel_trials_finish_on_two_cpus() {

@@ -53,8 +53,8 @@ fn demo_without_root_distinguishes_the_arms() {
 }
 
 #[test]
-fn doctor_without_root_opens_a_trial() {
-    let test = "doctor_without_root_opens_a_trial";
+fn doctor_without_root_runs_a_minimal_trial() {
+    let test = "doctor_without_root_runs_a_minimal_trial";
     let Some(()) = users::require_root(test) else { return };
     let stage = Stage::for_user(users::user_with_single_id(12));
     let said = stage.run(["doctor"], 0);

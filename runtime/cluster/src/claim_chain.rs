@@ -54,7 +54,7 @@ pub(crate) struct HeldClaim {
 
 impl HeldClaim {
     /// Returns whether the newest file of the chain still belongs to this claim. If the chain
-    /// cannot be read, returns the last known result.
+    /// cannot be read, returns `true`, because a read error does not mean that the claim was lost.
     pub(crate) fn is_still_owned(&self) -> bool {
         let own =
             |top: ChainHead| top.generation == self.generation && top.file.worker == self.worker;

@@ -20,4 +20,6 @@ mod upstream;
 pub use content::Solution;
 pub use examine::{ExaminationInput, examine};
 pub use finding::{FindingKind, Findings};
-pub use reason::{EndedTrial, count_exceptions, failure_reason, has_run_tests, runs_tests};
+pub use reason::{
+    EndedTrial, count_exceptions, failure_reason, has_run_tests, reason_for_exceptions, runs_tests,
+};

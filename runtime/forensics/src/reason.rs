@@ -117,6 +117,32 @@ pub fn count_exceptions(verdict: &Verdict, log: &[u8]) -> Result<BTreeMap<String
     Ok(counts)
 }
 
+/// Returns the reason that corresponds to the most frequent of the exception classes, as
+/// [`count_exceptions`] counts them. Returns `None` if there are none.
+///
+/// # Errors
+/// Returns a fault if the built-in table cannot be read.
+pub fn reason_for_exceptions(
+    exceptions: &BTreeMap<String, u64>,
+) -> Result<Option<FailureReason>, Fault> {
+    let table = ReasonTable::get()?;
+    let mut counts: BTreeMap<FailureReason, u64> = BTreeMap::new();
+    for (class, count) in exceptions {
+        let reason = match class.as_str() {
+            TIMEOUT_EXCEPTION => FailureReason::TimeOut,
+            class => table.reason_by_class.get(class).copied().unwrap_or(FailureReason::Assertion),
+        };
+        *counts.entry(reason).or_default() += count;
+    }
+    Ok(most_frequent_reason(counts))
+}
+
+/// Returns the most frequent reason. If counts are equal, prefers the reason that keeps tests from
+/// starting.
+fn most_frequent_reason(counts: BTreeMap<FailureReason, u64>) -> Option<FailureReason> {
+    counts.into_iter().rev().max_by_key(|(_, count)| *count).map(|(reason, _)| reason)
+}
+
 fn is_unfinished(verdict: &Verdict) -> bool {
     verdict.evidence.iter().any(|evidence| UNFINISHED_KINDS.contains(&evidence.kind.as_str()))
 }
@@ -203,8 +229,7 @@ fn reason_from_exceptions(log: &[u8], table: &ReasonTable) -> Option<FailureReas
             *counts.entry(found).or_default() += 1;
         }
     }
-    // If counts are equal, prefer the reason that keeps tests from starting.
-    counts.into_iter().rev().max_by_key(|(_, count)| *count).map(|(reason, _)| reason)
+    most_frequent_reason(counts)
 }
 
 #[derive(Debug, Deserialize)]
@@ -417,6 +442,21 @@ mod tests {
             reason_for(finished, &[], "p", ASSERTION_OUTPUT),
             Some(FailureReason::Assertion)
         );
+    }
+
+    #[test]
+    fn most_frequent_exception_gives_the_reason() {
+        for (classes, expected) in [
+            (vec![], None),
+            (vec![("AssertionError", 2), ("NameError", 1)], Some(FailureReason::Assertion)),
+            (vec![("AssertionError", 1), ("NameError", 1)], Some(FailureReason::ImportOrNameError)),
+            (vec![("KeyError", 1), ("ValueError", 1)], Some(FailureReason::Assertion)),
+            (vec![(TIMEOUT_EXCEPTION, 1)], Some(FailureReason::TimeOut)),
+        ] {
+            let counts: BTreeMap<String, u64> =
+                classes.into_iter().map(|(name, count)| (name.to_owned(), count)).collect();
+            assert_eq!(reason_for_exceptions(&counts).unwrap(), expected, "{counts:?}");
+        }
     }
 
     #[test]

@@ -334,7 +334,7 @@ impl ResolvedConfig {
         rows.recipes.retain(|located| located.recipe.id.as_str() == id);
         if rows.tasks.is_empty() && rows.recipes.is_empty() {
             return Err(UserError::new(format!("no task has the ID `{id}`"))
-                .hint("`proctor tasks list --tasks DATASET` lists them")
+                .hint("`proctor tasks list --tasks DATASET` lists the task IDs")
                 .into());
         }
         self.into_loaded(context, purpose, rows, None)

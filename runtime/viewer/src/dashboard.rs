@@ -69,12 +69,14 @@ fn dashboard_run(run: &ViewedRun, results: &RunResults, form: UrlForm) -> Dashbo
         count_with_noun(results.results.len(), "trial"),
     ];
     let paid: f64 = report.arms.iter().map(|arm| arm.paid.cost_usd).sum();
+    let is_estimated = report.arms.iter().any(|arm| arm.usage_estimated);
+    let about = if is_estimated { "~" } else { "" };
     DashboardRun {
         size: size.join(", "),
         ended: results.ended_count(),
         trials: results.results.len(),
         paid: match report.arms.iter().all(|arm| arm.paid.cost_known) {
-            true => format_dollars(paid),
+            true => format!("{about}{}", format_dollars(paid)),
             false => String::new(),
         },
         gap: verdict_gap(run, results, form).summary,

@@ -442,6 +442,7 @@ impl ServedRequest {
             status: self.status,
             error: self.error.unwrap_or_default(),
             seconds: self.seconds,
+            estimated: self.usage.as_ref().is_some_and(|usage| usage.estimated),
             tokens: self.usage.map(|usage| (usage.input, usage.output)),
             cost_usd: self.cost_usd,
             response_text: response_text.unwrap_or_default(),
@@ -530,7 +531,7 @@ fn add_event(row: &mut StepRow, line: &EventLine) -> Result<(), BadLine> {
 
 fn add_response(row: &mut StepRow, response: &ModelResponse) {
     (row.input, row.output) = (response.usage.input, response.usage.output);
-    row.cost_usd = response.cost_usd;
+    (row.cost_usd, row.estimated) = (response.cost_usd, response.usage.estimated);
     row.did = response
         .tool_calls
         .iter()

@@ -3,6 +3,7 @@
 
 mod dashboard;
 mod error;
+mod failure_label;
 mod finding_links;
 mod gap;
 pub mod html;

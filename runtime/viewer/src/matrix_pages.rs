@@ -60,6 +60,8 @@ mod tests {
             class: if attempt == 1 { "yes" } else { "no" },
             ending: String::new(),
             reason: String::new(),
+            failure: String::new(),
+            integrity: String::new(),
             steps: String::new(),
         };
         TaskGroup {

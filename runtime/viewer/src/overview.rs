@@ -6,11 +6,12 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-use proctor_report::{ArmReport, TaskReport, format_percent};
+use proctor_report::{ArmReport, TaskReport, TrialResult, format_percent};
 use proctor_types::{Arm, RunTask, count_with_noun, escape_unprintable_line};
 
 use super::{
     PlannedTrial,
+    failure_label::failure_label,
     finding_links::RunNames,
     gap::verdict_gap,
     matrix_pages::{TaskGroup, matrix_pages},
@@ -44,6 +45,7 @@ pub fn filter_from_query(query: &Query) -> Filter {
         arm: text("arm"),
         outcome: text("outcome"),
         reason: text("reason"),
+        integrity: text("integrity"),
         sort: text("sort"),
         page: query.first_value("page").parse().unwrap_or(1).max(1),
     }
@@ -56,6 +58,7 @@ fn filter_query(filter: &Filter) -> String {
         ("arm", &filter.arm),
         ("outcome", &filter.outcome),
         ("reason", &filter.reason),
+        ("integrity", &filter.integrity),
         ("sort", &filter.sort),
     ];
     let given = fields.into_iter().filter(|(_, value)| !value.is_empty());
@@ -170,6 +173,7 @@ struct FilterCounts {
     verdicts: BTreeMap<&'static str, u64>,
     endings: BTreeMap<String, u64>,
     reasons: BTreeMap<String, u64>,
+    integrities: BTreeMap<String, u64>,
     shown_count: usize,
     total_count: usize,
 }
@@ -199,18 +203,20 @@ impl FilterCounts {
         // Look up tasks by memory address. With ten thousand trials, this is faster than by name.
         let address = |task: &RunTask| std::ptr::from_ref(task).addr();
         let rows = record.tasks.iter().map(address).zip(0..).collect::<HashMap<_, usize>>();
-        let all = places.iter().zip(&run_results.report.tasks).zip(&run_results.trial_started);
-        for ((found, report), begun) in all {
+        let reports = run_results.report.tasks.iter().zip(&run_results.results);
+        let all = places.iter().zip(reports).zip(&run_results.trial_started);
+        for ((found, (report, result)), begun) in all {
             let Some(&task) = rows.get(&address(found.task)) else { continue };
             let is_it = |one: &Arm| std::ptr::eq(one, found.arm);
             let Some(arm) = record.arms.iter().position(is_it) else { continue };
-            let cell = matrix_cell(found, report, *begun, run.number, form);
+            let cell = matrix_cell(found, report, result, *begun, (run.number, form));
             self.count_cell(&cell, found);
             let fits = |asked: &str, has: &str| asked.is_empty() || asked == has;
             let outcome = fits(&filter.outcome, cell.word) || filter.outcome == cell.ending;
             let all = || {
                 let (task, arm) = (found.task.task.id.as_str(), found.arm.name.as_str());
-                format!("{task} {arm} {} {} {}", cell.word, cell.ending, cell.reason)
+                let (word, ending) = (cell.word, &cell.ending);
+                format!("{task} {arm} {word} {ending} {} {}", cell.reason, cell.failure)
                     .replace('_', " ")
                     .to_lowercase()
             };
@@ -223,7 +229,8 @@ impl FilterCounts {
             if !(outcome
                 && text
                 && fits(&filter.arm, &escape_unprintable_line(&found.arm.name))
-                && fits(&filter.reason, &cell.reason))
+                && fits(&filter.reason, &cell.reason)
+                && fits(&filter.integrity, &cell.integrity))
             {
                 continue;
             }
@@ -244,6 +251,9 @@ impl FilterCounts {
         if !cell.reason.is_empty() {
             *self.reasons.entry(cell.reason.clone()).or_default() += 1;
         }
+        if !cell.integrity.is_empty() {
+            *self.integrities.entry(cell.integrity.clone()).or_default() += 1;
+        }
     }
 
     fn into_options(self) -> FilterOptions {
@@ -252,6 +262,7 @@ impl FilterCounts {
             arms: self.arms.into_iter().collect(),
             outcomes: words.chain(self.endings).collect(),
             reasons: self.reasons.into_iter().collect(),
+            integrities: self.integrities.into_iter().collect(),
         }
     }
 }
@@ -259,9 +270,9 @@ impl FilterCounts {
 fn matrix_cell(
     planned_trial: &PlannedTrial<'_>,
     report: &TaskReport,
+    result: &TrialResult,
     has_started: bool,
-    run: usize,
-    form: UrlForm,
+    (run, form): (usize, UrlForm),
 ) -> MatrixCell {
     let (word, class) = verdict_word_and_class(report.resolved);
     MatrixCell {
@@ -274,6 +285,8 @@ fn matrix_cell(
             .clone()
             .unwrap_or_else(|| if has_started { "under_way" } else { "not_begun" }.to_owned()),
         reason: report.reason.map(|reason| reason.to_string()).unwrap_or_default(),
+        failure: failure_label(result, report.reason, &[]),
+        integrity: report.integrity.map(|integrity| integrity.to_string()).unwrap_or_default(),
         steps: report.steps.map(|steps| count_with_noun(steps, "step")).unwrap_or_default(),
     }
 }
@@ -337,7 +350,7 @@ fn run_state(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_run::write_plan;
+    use crate::test_run::{finish_trial, write_plan};
 
     #[test]
     fn pages_link_to_nearby_pages() {
@@ -347,6 +360,22 @@ mod tests {
         assert_eq!(numbers, [1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13]);
         let only = link_pages(1, 1, |page| page.to_string());
         assert_eq!((only.previous.as_str(), only.next.as_str()), ("", ""));
+    }
+
+    #[test]
+    fn filter_finds_trials_by_integrity() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run");
+        let plan = write_plan(&path, &["a"], 3, 1);
+        finish_trial(&path, &plan.tasks[0], &plan.arms[0], true);
+        let runs = [ViewedRun::open(&path, 1).unwrap()];
+        for (integrity, shown) in [("", 3), ("clean", 1), ("suspect", 0)] {
+            let query = Query::parse(&format!("integrity={integrity}"));
+            let filter = filter_from_query(&query);
+            let page = overview(&runs, &runs[0], filter, UrlForm::ServerPath, "").unwrap();
+            assert_eq!(page.shown, shown, "{integrity}");
+            assert_eq!(page.choices.integrities, [("clean".to_owned(), 1)]);
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ use proctor_types::{RunTask, Spending, TestGroup, Verdict};
 
 use super::{
     JournalIndex, PlannedTrial,
+    failure_label::failure_label,
     log::TestLog,
     test_error::{grading_summary, most_frequent_error},
 };
@@ -59,6 +60,7 @@ pub fn read_trial(
         input_tokens: steps.iter().map(|step| step.input).sum(),
         output_tokens: steps.iter().map(|step| step.output).sum(),
         cost_usd: steps.iter().filter_map(|step| step.cost_usd).sum(),
+        estimated: steps.iter().any(|step| step.estimated),
         unpriced: steps.iter().any(|step| step.number > 0 && step.cost_usd.is_none()),
         ..Spending::default()
     };
@@ -99,6 +101,7 @@ pub fn read_trial(
             .and_then(|told| told.reason)
             .map(|reason| reason.to_string())
             .unwrap_or_default(),
+        failure: failure_label(result, told.and_then(|told| told.reason), &steps),
         why,
         interruptions: outcome
             .map(|one| &one.interruptions)
@@ -119,6 +122,7 @@ pub fn read_trial(
         input: spent.input_tokens,
         output: spent.output_tokens,
         cost_usd: (begun && !spent.unpriced).then_some(spent.cost_usd),
+        estimated: spent.estimated,
         wall_seconds: outcome.map_or(so_far, |outcome| outcome.wall_seconds),
         limits: format_limits(planned_trial),
         chart_limits: chart_limits(planned_trial),

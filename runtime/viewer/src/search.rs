@@ -43,6 +43,8 @@ const MAX_REQUIRED_WORDS: usize = 4;
 const DUPLICATE_WINDOW: usize = 16;
 /// How long a search may take. It can be continued from the first trial that was not searched.
 const TIME_LIMIT: Duration = Duration::from_secs(8);
+/// How many times longer a search may take that counts all matches.
+const COUNT_FACTOR: u32 = 8;
 /// Number of journals that are scanned together.
 const BATCH_SIZE: usize = 64;
 /// Number of bytes of a journal that are scanned at once.
@@ -163,7 +165,8 @@ fn search_within(
     query: &Query,
     limit: Duration,
 ) -> Result<SearchResults, ViewError> {
-    let deadline = Instant::now() + limit;
+    let counts_all = !query.first_value("all").is_empty();
+    let deadline = Instant::now() + if counts_all { limit * COUNT_FACTOR } else { limit };
     let value = |name| query.first_value(name).to_owned();
     let arms: BTreeSet<String> = runs
         .iter()
@@ -177,6 +180,7 @@ fn search_within(
         run: value("run"),
         arm: value("arm"),
         first: !query.first_value("first").is_empty(),
+        counts_all,
         runs: runs.iter().map(|run| (run.number.to_string(), run.name.clone())).collect(),
         arms: arms.into_iter().collect(),
         ..SearchResults::default()
@@ -195,9 +199,10 @@ fn search_within(
     let trials = searched_trials(runs, &search)?;
     search.of = trials.len();
     let number = |name| query.first_value(name).parse::<usize>().unwrap_or(0);
-    search.skipped = number("from").min(trials.len());
+    let begin = |name| if counts_all { 0 } else { number(name) };
+    search.skipped = begin("from").min(trials.len());
     // Number of matches in the first trial that an earlier page has shown.
-    let mut shown_before = number("skip");
+    let mut shown_before = begin("skip");
     search.continues_trial = shown_before > 0;
     let mut next = search.skipped;
     let mut has_read_journal = false;
@@ -211,7 +216,7 @@ fn search_within(
             parallel_map(batch, |one| wanted.may_match_file(&one.journal).unwrap_or(true));
         for (one, may_match) in batch.iter().zip(may_match) {
             if may_match {
-                if search.hits.len() == MAX_HITS {
+                if search.hits.len() == MAX_HITS && !counts_all {
                     search.next_skip = Some(0);
                     break 'batches;
                 }
@@ -234,7 +239,11 @@ fn search_within(
     search.cut = search.next_skip.is_some();
     search.matching =
         search.hits.iter().map(|hit| hit.href.as_str()).collect::<BTreeSet<_>>().len();
-    if next < trials.len() {
+    let is_partial = search.skipped > 0 || search.continues_trial || next < trials.len();
+    if is_partial && !counts_all {
+        search.count_all = format!("{}&all=1", search_url(&search));
+    }
+    if next < trials.len() && !counts_all {
         search.next = next_url(&search, next);
     }
     Ok(search)
@@ -265,8 +274,8 @@ fn searched_trials<'a>(
     Ok(trials)
 }
 
-/// Returns the address of the search that continues with the trial at `next`, relative to the root.
-fn next_url(search: &SearchResults, next: usize) -> String {
+/// Returns the address of the search from its beginning, relative to the root.
+fn search_url(search: &SearchResults) -> String {
     let mut address = format!("search?q={}", percent_encode(&search.text));
     if search.pattern {
         address += "&pattern=1";
@@ -279,7 +288,12 @@ fn next_url(search: &SearchResults, next: usize) -> String {
             address += &format!("&{name}={}", percent_encode(value));
         }
     }
-    address += &format!("&from={next}");
+    address
+}
+
+/// Returns the address of the search that continues with the trial at `next`, relative to the root.
+fn next_url(search: &SearchResults, next: usize) -> String {
+    let mut address = format!("{}&from={next}", search_url(search));
     if let Some(skip) = search.next_skip.filter(|skip| *skip > 0) {
         address += &format!("&skip={skip}");
     }
@@ -287,7 +301,7 @@ fn next_url(search: &SearchResults, next: usize) -> String {
 }
 
 /// Adds the matches in a trial's journal, without the first `shown_before` ones. If the page is full
-/// before the end, sets the number of matches that were shown.
+/// before the end, sets the number of matches that were shown, unless the search counts all matches.
 fn search_journal(
     searched: &SearchedTrial<'_>,
     wanted: &Pattern,
@@ -316,7 +330,7 @@ fn search_journal(
             if found.iter().rev().take(DUPLICATE_WINDOW).any(|known| *known == hit) {
                 continue;
             }
-            if found.len() == shown_before.saturating_add(room) {
+            if found.len() == shown_before.saturating_add(room) && !search.counts_all {
                 search.next_skip = Some(found.len());
                 break 'lines;
             }
@@ -326,7 +340,9 @@ fn search_journal(
             }
         }
     }
-    search.hits.extend(found.into_iter().skip(shown_before));
+    search.total_hits += found.len();
+    search.total_trials += usize::from(!found.is_empty());
+    search.hits.extend(found.into_iter().skip(shown_before).take(room));
     Ok(())
 }
 
@@ -591,6 +607,12 @@ mod tests {
             query = page.next.strip_prefix("search?").unwrap_or_default().to_owned();
             pages += 1;
         }
+        let first = find("q=needle");
+        assert_eq!(first.count_all, "search?q=needle&all=1");
+        let all = find(first.count_all.strip_prefix("search?").unwrap());
+        assert_eq!((all.total_hits, all.total_trials), (2 * (most + 1), 4));
+        assert_eq!((all.hits.len(), all.read, all.next.as_str()), (MAX_HITS, 4, ""));
+        assert!(all.count_all.is_empty() && find("q=needle&arm=b").count_all.is_empty());
         let distinct: BTreeSet<&String> = seen.iter().collect();
         assert_eq!((seen.len(), distinct.len(), pages), (2 * (most + 1), 2 * (most + 1), 3));
         for (query, trials, matching) in [

@@ -1,16 +1,17 @@
 //! Loads one task's trials for the side-by-side page.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use proctor_patch::{FilePatch, Patch};
 use proctor_record::{Blobs, RunDir};
-use proctor_report::TaskReport;
 use proctor_types::Verdict;
 
 use super::{
     JournalIndex, PlannedTrial,
+    failure_label::failure_label,
     overview::verdict_word_and_class,
-    read_step,
+    read_step, reference_patch,
+    results::RunResults,
     search::trial_key,
     steps::{read_step_diff, read_step_text},
     urls::UrlForm,
@@ -43,17 +44,13 @@ pub fn load_side_by_side(
     selected_trials: &[&str],
     form: UrlForm,
 ) -> Result<Option<SideBySide>, ViewError> {
-    let mut all: Vec<(&ViewedRun, PlannedTrial<'_>, TaskReport, ComparedResult)> = Vec::new();
+    let mut all: Vec<(&ViewedRun, PlannedTrial<'_>, Arc<RunResults>, usize)> = Vec::new();
     for run in runs.iter().filter(|run| run.trial_count(task) > 0) {
         let run_results = run.current_results()?;
-        let reports = &run_results.report.tasks;
         let of_task = run.trials_for_task(task);
-        all.extend(of_task.map(|(index, found)| {
-            let verdict = run_results.results[index].verdict.as_ref();
-            let failed_tests = verdict.map(failed_tests);
-            let result = ComparedResult { failed_tests, ..ComparedResult::default() };
-            (run, found, reports[index].clone(), result)
-        }));
+        all.extend(
+            of_task.map(|(position, found)| (run, found, Arc::clone(&run_results), position)),
+        );
     }
     let own_count = all.iter().filter(|(run, ..)| run.number == own_run).count();
     if own_count == 0 {
@@ -64,7 +61,9 @@ pub fn load_side_by_side(
     };
     let most = if selected_trials.is_empty() { DEFAULT_TRIALS } else { MAX_TRIALS };
     let (mut sides, mut choices) = (Vec::new(), Vec::new());
-    for (run, found, report, result) in &all {
+    for (run, found, run_results, position) in &all {
+        let (report, result) =
+            (&run_results.report.tasks[*position], &run_results.results[*position]);
         let name = TrialName {
             run: if runs.len() == 1 { String::new() } else { run.name.clone() },
             task: String::new(),
@@ -86,18 +85,26 @@ pub fn load_side_by_side(
         });
         let Some(index) = index else { continue };
         let (word, class) = verdict_word_and_class(report.resolved);
-        let detail = report.reason.map(|reason| reason.to_string());
+        let failure = failure_label(result, report.reason, &index.rows);
+        let reference = reference_patch(found.task);
         let side = TrialColumn {
             name,
             href: form.trial_url(run.number, found),
             word,
             class,
-            detail: detail.or_else(|| report.outcome.clone()).unwrap_or_default(),
+            detail: match failure.is_empty() {
+                true => report.outcome.clone().unwrap_or_default(),
+                false => failure,
+            },
             steps: index.rows.clone(),
             at: None,
             saw: None,
             step_texts: HashMap::new(),
-            result: result.clone(),
+            result: ComparedResult {
+                failed_tests: result.verdict.as_ref().map(failed_tests),
+                reference_patch: (!reference.is_empty()).then(|| file_parts(reference.as_bytes())),
+                ..ComparedResult::default()
+            },
         };
         sides.push((side, *run, *found, index));
     }

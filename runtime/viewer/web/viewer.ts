@@ -39,6 +39,15 @@ function onKey(event: KeyboardEvent): void {
   }
 }
 
+/** Lists only the shortcuts that work on this page. */
+function listKeys(): void {
+  for (const row of document.querySelectorAll("#keys tbody tr")) {
+    const keys = [...row.querySelectorAll("kbd")].map((key) => key.textContent);
+    const works = keys.some((key) => key === "?" || document.querySelector(`[data-key="${key}"]`));
+    row.toggleAttribute("hidden", !works);
+  }
+}
+
 /** Announces a text to screen readers. */
 function announce(text: string): void {
   const status = document.getElementById("told");
@@ -142,7 +151,7 @@ function filterRows(form: HTMLFormElement): void {
 /** Hides the trials of this page that do not match the filter. For pages exported as files. */
 function filterTrials(form: HTMLFormElement): void {
   const words = searchWords(form);
-  const [arm, outcome, reason] = ["arm", "outcome", "reason"].map((name) => fieldValue(form, name));
+  const [arm, outcome, reason, integrity] = ["arm", "outcome", "reason", "integrity"].map((name) => fieldValue(form, name));
   let shown = 0;
   let all = 0;
   for (const table of document.querySelectorAll("#found table")) {
@@ -152,11 +161,12 @@ function filterTrials(form: HTMLFormElement): void {
       let isAnyShown = false;
       [...row.querySelectorAll("td")].forEach((cells, column) => {
         for (const cell of cells.querySelectorAll(".cell")) {
-          const [verdict, ending, why] = (cell.getAttribute("data-is") ?? "").split("|");
-          const text = `${task} ${arms[column]} ${verdict} ${ending} ${why}`.replaceAll("_", " ").toLowerCase();
+          const [verdict, ending, why, failure, trust] = (cell.getAttribute("data-is") ?? "").split("|");
+          const text = `${task} ${arms[column]} ${verdict} ${ending} ${why} ${failure}`.replaceAll("_", " ").toLowerCase();
           const fits = (!arm || arm === arms[column])
             && (!outcome || outcome === verdict || outcome === ending)
             && (!reason || reason === why)
+            && (!integrity || integrity === trust)
             && words.every((word) => text.includes(word.replaceAll("_", " ")));
           cell.toggleAttribute("hidden", !fits);
           all += 1;
@@ -251,6 +261,7 @@ function updateWhileLive(): void {
 }
 
 document.addEventListener("keydown", onKey);
+document.getElementById("keys")?.addEventListener("toggle", listKeys);
 const currentStep = document.querySelector<HTMLElement>(".rail [aria-current]");
 const rail = currentStep?.closest<HTMLElement>(".rail");
 // Scroll only the list of steps. `scrollIntoView` would also scroll the page, away from its heading.

@@ -104,7 +104,10 @@ async fn start(agent: &Path, layout: &SandboxLayout) -> Result<LaunchedSandbox, 
             helper.kill();
             let said = helper.0.stderr.take().map_or_else(Vec::new, read_stderr);
             let said = String::from_utf8_lossy(&said);
-            let what = format!("the sandbox's helper exited unexpectedly: {error} {}", said.trim());
+            let what = match said.trim() {
+                "" => format!("lost contact with the sandbox's helper: {error}"),
+                said => format!("lost contact with the sandbox's helper: {error}; stderr: {said}"),
+            };
             Err(Fault::new(FaultLayer::Sandbox, what))
         }
     }

@@ -55,8 +55,8 @@ fn harmony_answer(text: &str) -> &str {
     answer
 }
 
-/// Returns the last message of a channel. A message inside a code block is part of the block, so
-/// messages with whole blocks come first.
+/// Returns the last message of a channel, preferring one whose code fences are balanced. An unbalanced
+/// fence means that the marker was inside a code block and did not start a real message.
 fn last_harmony_message<'a>(text: &'a str, channel: &str) -> Option<&'a str> {
     let marker = format!("{HARMONY_CHANNEL}{channel}");
     let messages = text.rmatch_indices(marker.as_str()).filter_map(|(at, marker)| {

@@ -8,7 +8,7 @@ use crate::error::UserError;
 pub fn check_new_or_empty(out: &Path) -> Result<(), UserError> {
     if fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(UserError::new(format!("{} is not empty", out.display()))
-            .hint("choose a new or an empty folder"));
+            .hint("choose a new or empty folder"));
     }
     Ok(())
 }

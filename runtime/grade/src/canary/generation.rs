@@ -81,7 +81,7 @@ pub(crate) enum MistakeKind {
     Value,
     /// Expects a different exception.
     Raises,
-    /// Expects an unpredictable value in a wrapper that no honest value equals.
+    /// Wraps an expected value that is known only at run time, so that no honest value equals the result.
     Wrapped,
     /// Uses a different comparison operator.
     Operator,

@@ -1,8 +1,10 @@
 //! Finds where trials of a task diverge, and describes how.
 
+use std::ops::Range;
+
 use serde::Serialize;
 
-use super::{Step, StepRow, TrialName, sentence::Sentence};
+use super::{Step, StepRow, TrialName, sentence::Sentence, step_pairs::pair_steps};
 
 /// Maximum number of table cells for the alignment of two trials: 2,000 steps each. Longer trials
 /// are aligned by step number.
@@ -164,8 +166,8 @@ pub fn differing_steps(trials: &[&[StepRow]]) -> Vec<Vec<u64>> {
     numbers
 }
 
-/// Finds the longest common subsequence of two trials' steps. Steps between two common steps share
-/// rows in order.
+/// Finds the longest common subsequence of two trials' steps. Between two common steps, similar
+/// steps share rows, such as two edits of the same file. The other steps share rows in order.
 fn align_pair(one: &[StepRow], other: &[StepRow]) -> Vec<Vec<Option<usize>>> {
     let is_same = |a: usize, b: usize| one[a].action_hash == other[b].action_hash;
     let width = other.len() + 1;
@@ -195,15 +197,27 @@ fn align_pair(one: &[StepRow], other: &[StepRow]) -> Vec<Vec<Option<usize>>> {
         if is_end {
             (a, b) = (one.len(), other.len());
         }
-        for at in 0..(a - from_a).max(b - from_b) {
-            let step = |from: usize, to: usize| (from + at < to).then_some(from + at);
-            rows.push(vec![step(from_a, a), step(from_b, b)]);
+        let pairs = pair_steps(&one[from_a..a], &other[from_b..b]);
+        let (mut next_a, mut next_b) = (from_a, from_b);
+        for (index_a, index_b) in pairs {
+            add_rows(&mut rows, next_a..from_a + index_a, next_b..from_b + index_b);
+            rows.push(vec![Some(from_a + index_a), Some(from_b + index_b)]);
+            (next_a, next_b) = (from_a + index_a + 1, from_b + index_b + 1);
         }
+        add_rows(&mut rows, next_a..a, next_b..b);
         if is_end {
             return rows;
         }
         rows.push(vec![Some(a), Some(b)]);
         (a, b) = (a + 1, b + 1);
+    }
+}
+
+/// Adds rows in which steps share rows in order.
+fn add_rows(rows: &mut Vec<Vec<Option<usize>>>, one: Range<usize>, other: Range<usize>) {
+    for at in 0..one.len().max(other.len()) {
+        let step = |range: &Range<usize>| range.clone().nth(at);
+        rows.push(vec![step(&one), step(&other)]);
     }
 }
 
@@ -313,5 +327,26 @@ mod tests {
         let (a, b) = (rows(&[5, 6]), rows(&[7]));
         assert_eq!(align_steps(&[&a, &b]), [vec![Some(0), Some(0)], vec![Some(1), None]]);
         assert_eq!(align_steps(&[&a, &b, &a]).len(), 2);
+    }
+
+    #[test]
+    fn similar_steps_share_a_row() {
+        let row = |(hash, text): (u64, &&str)| {
+            let changed = u64::from(text.starts_with("edit"));
+            StepRow {
+                action_hash: hash,
+                did: vec![(*text).to_owned()],
+                changed,
+                ..StepRow::default()
+            }
+        };
+        let one: Vec<StepRow> =
+            (1..).zip(&["shell: ls", "shell: cat a.py", "edit: a.py def f"]).map(row).collect();
+        let other: Vec<StepRow> =
+            (10..).zip(&["edit: a.py def f two", "shell: pytest"]).map(row).collect();
+        assert_eq!(
+            align_steps(&[&one, &other]),
+            [vec![Some(0), None], vec![Some(1), None], vec![Some(2), Some(0)], vec![None, Some(1)],]
+        );
     }
 }

@@ -19,6 +19,10 @@ pub struct MatrixCell {
     /// come from fixed sets of words.
     pub ending: String,
     pub reason: String,
+    /// The reason in words. If a limit ended the trial, what the tests show comes first.
+    pub failure: String,
+    /// The verdict's integrity, such as `suspect`. Empty without a verdict.
+    pub integrity: String,
     pub steps: String,
 }
 
@@ -73,6 +77,7 @@ pub struct Filter {
     pub arm: String,
     pub outcome: String,
     pub reason: String,
+    pub integrity: String,
     /// `task`, `least` or `most`. Any other value means plan order.
     pub sort: String,
     /// The page number, counted from 1.
@@ -85,6 +90,7 @@ pub struct FilterOptions {
     pub arms: Vec<(String, u64)>,
     pub outcomes: Vec<(String, u64)>,
     pub reasons: Vec<(String, u64)>,
+    pub integrities: Vec<(String, u64)>,
 }
 
 /// The links between the pages of a matrix. URLs are complete and relative to the root.

@@ -18,6 +18,8 @@ pub struct ComparedResult {
     pub failed_tests: Option<Vec<String>>,
     /// The changed files. `None` if no patch was collected.
     pub patch: Option<Vec<FilePatch>>,
+    /// The files of the task's gold patch. `None` if the task has none.
+    pub reference_patch: Option<Vec<FilePatch>>,
     /// The first step whose edit differs from the other trials' edit with the same number. `None` if
     /// the trial makes no such edit.
     pub different_edit: Option<u64>,
@@ -213,6 +215,7 @@ mod tests {
             failed_tests: Some(failed.iter().map(|test| (*test).to_owned()).collect()),
             patch: Some(files.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()),
             different_edit: edit,
+            ..ComparedResult::default()
         };
         let right = result(&[], &[("a.py", "+1"), ("b.py", "+1")], Some(4));
         let wrong = result(&["t.py::test_x"], &[("a.py", "+1"), ("b.py", "+2")], Some(5));

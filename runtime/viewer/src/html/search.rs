@@ -56,6 +56,14 @@ pub struct SearchResults {
     /// The URL of the search in the remaining trials, relative to the root. Empty if there are
     /// none.
     pub next: String,
+    /// Whether the search counts all matches. The page then shows only the first ones.
+    pub counts_all: bool,
+    /// If the search counts all matches: their number, and the number of trials that have them.
+    pub total_hits: usize,
+    pub total_trials: usize,
+    /// The URL of the search that counts all matches, relative to the root. Empty if this page has
+    /// them all, or counts them.
+    pub count_all: String,
     /// Why the search was rejected. Empty if it was not.
     pub refused: String,
 }

@@ -11,6 +11,7 @@ use super::{
         align_steps, describe_divergence, differing_lines, find_divergence, is_same_step,
     },
     excerpt::{MarkedText, excerpts, mark_differences},
+    patch_difference::{PatchDifference, patch_difference},
     result_difference::{describe_groups, describe_results, equal_groups},
     sentence::Sentence,
     templates::render_template,
@@ -64,6 +65,8 @@ struct PageContext<'a> {
     pairs: Vec<TrialPair<'a>>,
     /// How the results differ, one sentence for tests, patches and edits each.
     results: Vec<Sentence>,
+    /// The lines in which the patches differ.
+    patches: PatchDifference<'a>,
     parted: &'a Divergence,
     /// How the trials diverge, as a sentence. Empty if they don't.
     how: Sentence,
@@ -129,7 +132,7 @@ pub fn render_side_by_side_page(
     choices: &[TrialChoice],
     links: &Links<'_>,
 ) -> Result<String, Error> {
-    let results = describe_results(sides);
+    let (results, patches) = (describe_results(sides), patch_difference(sides));
     // Without steps, there is nothing to align.
     let (sides, idle): (Vec<&TrialColumn>, Vec<&TrialColumn>) =
         sides.iter().partition(|side| !side.steps.is_empty());
@@ -155,6 +158,7 @@ pub fn render_side_by_side_page(
         choices,
         pairs: arm_pairs(choices),
         results,
+        patches,
         parted: &parted,
         how,
         last_difference,
@@ -266,7 +270,7 @@ fn marked_calls(sides: &[&TrialColumn]) -> Vec<Vec<Option<MarkedText>>> {
     (0..most).map(marked).collect()
 }
 
-/// Marks where the trials' messages differ. A trial that had ended has an empty message.
+/// Marks where the trials' messages differ. The message is empty for a trial that ended before the step at which the trials diverge.
 fn marked_messages(sides: &[&TrialColumn]) -> Vec<MarkedText> {
     let text = |step: &Step| join_texts(&step.message, &step.refusal);
     let given: Vec<String> = sides.iter().filter_map(|side| side.at.as_ref()).map(text).collect();
@@ -351,6 +355,7 @@ mod tests {
             failed_tests: Some(vec![test.to_owned()]),
             patch: Some(vec![("a.py".to_owned(), format!("+{test}"))]),
             different_edit: Some(2),
+            ..ComparedResult::default()
         };
         let sides = [("A", "t::x"), ("B", "t::y")]
             .map(|(arm, test)| TrialColumn { result: result(test), ..side(arm, &[1, 2]) });

@@ -23,6 +23,8 @@ pub struct SideRequest {
     /// Tokens. `None` if the endpoint did not respond.
     pub tokens: Option<(u64, u64)>,
     pub cost_usd: Option<f64>,
+    /// Whether Proctor estimated the tokens because the endpoint did not report them.
+    pub estimated: bool,
     /// The first words of the response.
     pub response_text: String,
     /// Hashes of the exact bytes of the request and the response.

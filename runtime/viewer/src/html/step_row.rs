@@ -20,6 +20,8 @@ pub struct StepRow {
     pub input: u64,
     pub output: u64,
     pub cost_usd: Option<f64>,
+    /// Whether Proctor estimated the tokens because the endpoint did not report them.
+    pub estimated: bool,
     /// A summary of the step: for each call, the tool's name and the first words of the call.
     /// Without calls, the first words of the message.
     pub did: Vec<String>,

@@ -48,7 +48,8 @@ impl ChartLimitKind {
 
     fn amount_added_by(self, row: &StepRow) -> f64 {
         match self {
-            Self::Steps => 1.0,
+            // A request without a response is not a step.
+            Self::Steps => f64::from(u8::from(!row.is_unanswered)),
             Self::InputTokens => row.input as f64,
             Self::OutputTokens => row.output as f64,
             Self::TotalTokens => (row.input + row.output) as f64,
@@ -57,6 +58,11 @@ impl ChartLimitKind {
             Self::WorkingSeconds => (row.seconds - row.waited_seconds).max(0.0),
             Self::ToolSeconds => row.tool_seconds,
         }
+    }
+
+    /// Whether the amount depends on the number of tokens, which may be an estimate.
+    fn depends_on_tokens(self) -> bool {
+        matches!(self, Self::InputTokens | Self::OutputTokens | Self::TotalTokens | Self::Cost)
     }
 
     fn format_amount(self, value: f64) -> String {
@@ -100,7 +106,8 @@ struct LimitLine {
     dash: usize,
 }
 
-/// Builds the chart. Returns `None` if there are no steps.
+/// Builds the chart from the steps and the request without a response. Returns `None` if there are
+/// none.
 pub(crate) fn timeline(rows: &[StepRow], limits: &[ChartLimit]) -> Option<Timeline> {
     let (first, last) = (rows.first()?, rows.last()?);
     let (begin, end) = (first.at.min(last.at), last.at + last.seconds);
@@ -151,9 +158,11 @@ fn limit_line(
             points.push(format!("{},{}", x(row.at + row.seconds), limit_y(used / limit.maximum)));
         }
     }
+    let is_estimated = limit.kind.depends_on_tokens() && rows.iter().any(|row| row.estimated);
+    let about = if is_estimated { "~" } else { "" };
     LimitLine {
         name: limit.kind.name(),
-        used: limit.kind.format_amount(used),
+        used: format!("{about}{}", limit.kind.format_amount(used)),
         most: limit.kind.format_amount(limit.maximum),
         share: used / limit.maximum,
         points: points.join(" "),
@@ -216,6 +225,45 @@ mod tests {
         assert!((of("tokens in").share - 0.25).abs() < 1e-9 && of("steps").used == "10");
         assert_eq!(drawn.lines[0].name, "steps", "the limit that is closest to its end is first");
         assert!(timeline(&[], &caps).is_none());
+    }
+
+    #[test]
+    fn request_without_a_response_takes_time_but_is_no_step() {
+        let mut rows = step_rows(2);
+        let waited = StepRow {
+            number: 3,
+            at: 4.0,
+            seconds: 30.0,
+            waited_seconds: 25.0,
+            is_unanswered: true,
+            ..StepRow::default()
+        };
+        rows.push(waited.clone());
+        let limits = [
+            ChartLimit { kind: ChartLimitKind::Steps, maximum: 10.0 },
+            ChartLimit { kind: ChartLimitKind::WallSeconds, maximum: 100.0 },
+        ];
+        let drawn = timeline(&rows, &limits).unwrap();
+        let used = |drawn: &Timeline, name| {
+            drawn.lines.iter().find(|line| line.name == name).map(|line| line.used.clone())
+        };
+        assert_eq!(used(&drawn, "steps").as_deref(), Some("2"));
+        assert_eq!(used(&drawn, "seconds").as_deref(), Some("34.0"));
+        assert!(drawn.parts.iter().any(|part| part.class == "wait"), "{drawn:?}");
+        // A trial can end before its first step.
+        let drawn = timeline(&[waited], &limits).unwrap();
+        assert_eq!(used(&drawn, "steps").as_deref(), Some("0"));
+    }
+
+    #[test]
+    fn estimated_amounts_are_marked() {
+        let mut rows = step_rows(2);
+        rows[1].estimated = true;
+        let limits = [ChartLimitKind::Steps, ChartLimitKind::TotalTokens]
+            .map(|kind| ChartLimit { kind, maximum: 1_000.0 });
+        let drawn = timeline(&rows, &limits).unwrap();
+        let used: Vec<&str> = drawn.lines.iter().map(|line| line.used.as_str()).collect();
+        assert_eq!(used, ["~200", "2"]);
     }
 
     #[test]

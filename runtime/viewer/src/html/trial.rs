@@ -135,6 +135,8 @@ pub struct Trial {
     pub outcome: String,
     pub resolved: Option<bool>,
     pub reason: String,
+    /// The reason in words. If a limit ended the trial, what the tests show comes first.
+    pub failure: String,
     pub why: Vec<String>,
     pub integrity: String,
     /// How the trial was interrupted, as text. Empty if it was not.
@@ -151,6 +153,8 @@ pub struct Trial {
     pub input: u64,
     pub output: u64,
     pub cost_usd: Option<f64>,
+    /// Whether some of the tokens are estimates.
+    pub estimated: bool,
     pub wall_seconds: f64,
     /// The budget's limits, in words.
     pub limits: Vec<String>,
@@ -269,7 +273,7 @@ pub fn render_trial(
         links,
         patch,
         gold,
-        timeline: timeline(steps, &trial.chart_limits),
+        timeline: timeline(&listed, &trial.chart_limits),
         conversations: conversations(&listed, None),
         tests: test_lists(&trial.tests),
         side_requests: list_side_requests(&trial.side_requests),

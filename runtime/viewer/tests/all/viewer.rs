@@ -48,6 +48,7 @@ fn render_all_pages() -> Vec<String> {
         outcome: text.clone(),
         resolved: Some(false),
         reason: text.clone(),
+        failure: text.clone(),
         grading: text.clone(),
         error: text.clone(),
         why: vec![text.clone()],
@@ -137,6 +138,8 @@ fn render_all_pages() -> Vec<String> {
         class: "no",
         ending: text.clone(),
         reason: text.clone(),
+        failure: text.clone(),
+        integrity: text.clone(),
         steps: text.clone(),
     };
     let run = Matrix {
@@ -175,7 +178,8 @@ fn render_all_pages() -> Vec<String> {
         choices: FilterOptions {
             arms: choices.clone(),
             outcomes: choices.clone(),
-            reasons: choices,
+            reasons: choices.clone(),
+            integrities: choices,
         },
         shown: 1,
         of: 2,
@@ -201,6 +205,7 @@ fn render_all_pages() -> Vec<String> {
         result: ComparedResult {
             failed_tests: Some(vec![text.clone()]),
             patch: Some(vec![(text.clone(), text.clone())]),
+            reference_patch: Some(vec![(text.clone(), format!("@@\n+{text}"))]),
             different_edit: Some(2),
         },
     };
@@ -210,6 +215,7 @@ fn render_all_pages() -> Vec<String> {
             failed_tests: Some(vec![]),
             patch: Some(vec![]),
             different_edit: None,
+            ..ComparedResult::default()
         },
         ..side.clone()
     };
@@ -351,6 +357,7 @@ fn trial_page_shows_failing_tests_and_folds_passing_ones() {
     };
     let told = Trial {
         resolved: Some(false),
+        failure: "failed an assertion (at the step limit)".into(),
         tests: vec![test("fails", false), test("passes", true)],
         ..Trial::default()
     };
@@ -368,6 +375,7 @@ fn trial_page_shows_failing_tests_and_folds_passing_ones() {
     assert!(text("log-1").contains("assert 1 == 2"));
     assert_eq!(find("passed").attribute("open"), None);
     assert!(text("passed").contains("1 passing test") && text("passed").contains("passes"));
+    assert!(page.contains("failed an assertion (at the step limit);"), "{page}");
     assert!(page.find("id=\"tests\"") < page.find("id=\"diff\""), "tests come first");
 }
 
