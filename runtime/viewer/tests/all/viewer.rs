@@ -443,7 +443,7 @@ fn filter_keeps_labels_with_their_fields_and_matrix_rows_are_short() {
     };
     let labels = tree.descendants().filter(|node| node.has_tag_name("label")).filter(is_in_main);
     let fields: Vec<_> = labels.map(|label| label.parent().unwrap().attribute("class")).collect();
-    assert_eq!(fields, [Some("field"); 5]);
+    assert_eq!(fields, [Some("field"); 6]);
     // The ending and the number of steps are in the title only.
     let cell = tree.descendants().find(|node| node.attribute("class") == Some("cell")).unwrap();
     let link = cell.children().find(|node| node.has_tag_name("a")).unwrap();
