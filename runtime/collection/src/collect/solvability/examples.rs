@@ -13,7 +13,7 @@ use ruff_text_size::Ranged;
 use super::expectation::{is_message, last_component};
 
 /// Maximum number of names that are followed to find a value. Code may define names in a cycle.
-const MAX_DEPTH: usize = 6;
+pub(super) const MAX_DEPTH: usize = 6;
 
 /// Methods of unittest that compare two values.
 const EQUAL_METHODS: [&str; 8] = [
@@ -47,6 +47,44 @@ pub(super) struct Example {
 /// Values of names, as expressions.
 pub(super) type Values<'a> = BTreeMap<&'a str, &'a Expr>;
 
+/// All values that each name may have, as expressions.
+pub(super) type NameValues<'a> = BTreeMap<&'a str, Vec<&'a Expr>>;
+
+/// Returns the values of a function's parameters, loop variables and local variables. Parameters
+/// have values only if the function is parametrized.
+pub(super) fn read_name_values<'a>(
+    def: &'a StmtFunctionDef,
+    variables: &Values<'a>,
+) -> NameValues<'a> {
+    let mut body = BodyReader::default();
+    def.body.iter().for_each(|stmt| body.visit_stmt(stmt));
+    let mut out = NameValues::new();
+    for table in read_tables(def, &body, variables) {
+        for row in &table.rows {
+            for (name, value) in table.names.iter().zip(row) {
+                out.entry(*name).or_default().push(*value);
+            }
+        }
+    }
+    for (name, value) in body.assigned {
+        out.entry(name).or_default().push(value);
+    }
+    out
+}
+
+/// Returns the tables that a function's decorators and loops go through.
+fn read_tables<'a>(
+    def: &'a StmtFunctionDef,
+    body: &BodyReader<'a>,
+    variables: &Values<'a>,
+) -> Vec<Table<'a>> {
+    let decorators = def.decorator_list.iter();
+    let mut tables: Vec<Table<'a>> =
+        decorators.filter_map(|it| Table::from_decorator(&it.expression, variables)).collect();
+    tables.extend(body.loops.iter().copied().filter_map(|it| Table::from_loop(it, variables)));
+    tables
+}
+
 /// Returns the examples in a test function or a helper. `text` is the file's text, and `variables`
 /// are the values of its module-level variables.
 pub(super) fn read_examples<'a>(
@@ -56,10 +94,7 @@ pub(super) fn read_examples<'a>(
 ) -> Vec<Example> {
     let mut body = BodyReader::default();
     def.body.iter().for_each(|stmt| body.visit_stmt(stmt));
-    let decorators = def.decorator_list.iter();
-    let mut tables: Vec<Table<'a>> =
-        decorators.filter_map(|it| Table::from_decorator(&it.expression, variables)).collect();
-    tables.extend(body.loops.iter().copied().filter_map(|it| Table::from_loop(it, variables)));
+    let tables = read_tables(def, &body, variables);
     let locals = body.inlinable_locals();
     let mut out = Vec::new();
     for comparison in &body.comparisons {
@@ -245,6 +280,11 @@ struct Table<'a> {
 
 impl<'a> Table<'a> {
     fn from_decorator(decorator: &'a Expr, variables: &Values<'a>) -> Option<Self> {
+        // A module-level variable may hold the decorator.
+        let decorator = match decorator {
+            Expr::Name(name) => variables.get(name.id.as_str()).copied()?,
+            decorator => decorator,
+        };
         let Expr::Call(call) = decorator else { return None };
         if last_component(&call.func)? != "parametrize" {
             return None;

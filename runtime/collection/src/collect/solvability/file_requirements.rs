@@ -13,7 +13,7 @@ use ruff_python_parser::parse_module;
 use ruff_text_size::Ranged;
 
 use super::{
-    examples::{Values, read_examples},
+    examples::{MAX_DEPTH, NameValues, Values, read_examples, read_name_values},
     expectation::{Expectation, is_message, last_component, looks_like_exception},
     test_requirements::TestRequirements,
 };
@@ -131,6 +131,7 @@ impl FileRequirements {
 
     fn add_function(&mut self, file: &FileContext<'_>, def: &StmtFunctionDef, class: &str) {
         let mut reader = UnitReader::new(file, class);
+        reader.values = read_name_values(def, &file.variables);
         def.decorator_list.iter().for_each(|it| reader.visit_expr(&it.expression));
         for parameter in def.parameters.iter_non_variadic_params() {
             // A parameter may be a fixture with the same name.
@@ -308,6 +309,8 @@ impl<'a> Visitor<'a> for BoundNameCollector {
 struct UnitReader<'f> {
     file: &'f FileContext<'f>,
     class: &'f str,
+    /// The values of the function's parameters, loop variables and local variables.
+    values: NameValues<'f>,
     requirements: TestRequirements,
     referenced_names: BTreeSet<String>,
     loaded_names: BTreeSet<String>,
@@ -319,6 +322,7 @@ impl<'f> UnitReader<'f> {
         Self {
             file,
             class,
+            values: NameValues::new(),
             requirements: TestRequirements::default(),
             referenced_names: BTreeSet::new(),
             loaded_names: BTreeSet::new(),
@@ -358,7 +362,7 @@ impl<'f> UnitReader<'f> {
     fn read_call(&mut self, call: &ExprCall) {
         if let Some(expectation) = Expectation::from_call(call) {
             let by = expectation.called_function.iter().cloned().collect();
-            self.requirements.add_expectation(&expectation, &by);
+            self.add_expectation(&expectation, &by);
         }
         let name = last_component(&call.func);
         if name.as_deref().is_some_and(|name| name.starts_with("assert"))
@@ -417,12 +421,52 @@ impl<'f> UnitReader<'f> {
         }
     }
 
+    fn add_expectation(&mut self, expectation: &Expectation, functions: &BTreeSet<String>) {
+        self.requirements.add_types(expectation, functions);
+        let Some((expr, is_pattern)) = &expectation.text else { return };
+        for (text, is_pattern) in self.possible_texts(expr, *is_pattern, 0) {
+            self.requirements.add_message(&text, is_pattern, functions);
+        }
+    }
+
     fn add_messages<'a>(&mut self, exprs: impl Iterator<Item = &'a Expr>, is_pattern: bool) {
         for expr in exprs {
-            if let Expr::StringLiteral(literal) = expr {
-                self.requirements.add_message(literal.value.to_str(), is_pattern, &BTreeSet::new());
+            for (text, is_pattern) in self.possible_texts(expr, is_pattern, 0) {
+                self.requirements.add_message(&text, is_pattern, &BTreeSet::new());
             }
         }
+    }
+
+    /// Returns the texts that an expression can evaluate to, and whether each of them is a regular
+    /// expression. A parameter of a parametrized test has one text for each row.
+    fn possible_texts(&self, expr: &Expr, is_pattern: bool, depth: usize) -> Vec<(String, bool)> {
+        let (exprs, is_pattern): (Vec<&Expr>, bool) = match expr {
+            Expr::StringLiteral(literal) => {
+                return vec![(literal.value.to_str().to_owned(), is_pattern)];
+            }
+            Expr::Name(name) => {
+                let name = name.id.as_str();
+                let values = match self.values.get(name) {
+                    Some(values) => values.clone(),
+                    None => self.file.variables.get(name).copied().into_iter().collect(),
+                };
+                (values, is_pattern)
+            }
+            Expr::Call(call) => {
+                let text: Vec<&Expr> = call.arguments.args.first().into_iter().collect();
+                match last_component(&call.func).as_deref() {
+                    Some("escape") => (text, false),
+                    Some("compile") => (text, is_pattern),
+                    _ => return Vec::new(),
+                }
+            }
+            _ => return Vec::new(),
+        };
+        if depth == MAX_DEPTH {
+            return Vec::new();
+        }
+        let texts = exprs.into_iter().map(|it| self.possible_texts(it, is_pattern, depth + 1));
+        texts.flatten().collect()
     }
 }
 
@@ -439,7 +483,7 @@ impl<'a> Visitor<'a> for UnitReader<'_> {
                 for expectation in expected {
                     let mut calls = CallCollector::default();
                     with.body.iter().for_each(|stmt| calls.visit_stmt(stmt));
-                    self.requirements.add_expectation(&expectation, &calls.0);
+                    self.add_expectation(&expectation, &calls.0);
                 }
             }
             _ => {}
@@ -587,6 +631,49 @@ def test_two(monkeypatch):
         assert!(!needs.keywords.contains_key("sep"), "{:?}", needs.keywords);
         assert_eq!(needs.attributes["walk"], "parse(one).walk");
         assert!(!needs.attributes.contains_key("join") && needs.warnings.is_empty());
+    }
+
+    #[test]
+    fn messages_can_come_from_parameters_and_variables() {
+        let file = r#"
+import pytest, re
+SHARED = "the shared text"
+CASES = pytest.mark.parametrize("value, text", [("c", "named (1)"), ("d", re.escape("named (2)"))])
+
+@pytest.mark.parametrize(["value", "match"], [("a", "first .*"), ("b".encode(), "second")])
+def test_rows(value, match):
+    with pytest.raises(ValueError, match=match):
+        parse(value)
+
+@CASES
+def test_escaped(value, text):
+    with pytest.raises(ValueError, match=re.escape(text)) as e:
+        parse(value)
+    assert str(e.value) != SHARED
+
+def test_local():
+    message = "a local text"
+    with self.assertRaisesRegex(ValueError, message):
+        parse("x")
+    with pytest.raises(KeyError, match=unknown):
+        parse("y")
+"#;
+        let read = FileRequirements::read(file, "tests.test_m", &BTreeSet::new());
+        for (test, expected) in [
+            ("test_rows", vec![("first .*", true), ("second", true)]),
+            (
+                "test_escaped",
+                vec![("named (1)", false), ("named (2)", false), ("the shared text", false)],
+            ),
+            ("test_local", vec![("a local text", true)]),
+        ] {
+            let needs = read.requirements_for_test(&format!("tests/test_m.py::{test}"));
+            let found: Vec<(&str, bool)> =
+                needs.messages.iter().map(|(text, it)| (text.as_str(), it.is_pattern)).collect();
+            assert_eq!(found, expected, "{test}");
+        }
+        let needs = read.requirements_for_test("tests/test_m.py::test_rows");
+        assert_eq!(needs.messages["second"].functions, name_set(&["parse"]));
     }
 
     #[test]
