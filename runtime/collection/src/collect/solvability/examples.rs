@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ruff_python_ast::{
-    CmpOp, Expr, ExprCall, ExprContext, Stmt, StmtFor, StmtFunctionDef,
+    CmpOp, Expr, ExprBytesLiteral, ExprCall, ExprContext, Stmt, StmtFor, StmtFunctionDef,
     visitor::{self, Visitor},
 };
 use ruff_text_size::Ranged;
@@ -249,10 +249,11 @@ fn collect_constant<'a>(
             out.push(literal.value.to_str().to_owned());
             return true;
         }
-        Expr::BytesLiteral(_)
-        | Expr::NumberLiteral(_)
-        | Expr::BooleanLiteral(_)
-        | Expr::NoneLiteral(_) => return true,
+        Expr::BytesLiteral(literal) => {
+            out.push(bytes_text(literal));
+            return true;
+        }
+        Expr::NumberLiteral(_) | Expr::BooleanLiteral(_) | Expr::NoneLiteral(_) => return true,
         Expr::UnaryOp(operation) => vec![&*operation.operand],
         Expr::List(list) => list.elts.iter().collect(),
         Expr::Tuple(tuple) => tuple.elts.iter().collect(),
@@ -270,6 +271,12 @@ fn collect_constant<'a>(
         _ => return false,
     };
     depth < MAX_DEPTH && parts.into_iter().all(|part| collect_constant(part, known, out, depth + 1))
+}
+
+/// Returns the text in a bytes literal. Bytes that are not UTF-8 are replaced.
+fn bytes_text(literal: &ExprBytesLiteral) -> String {
+    let bytes: Vec<u8> = literal.value.bytes().collect();
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// The rows of a `parametrize` decorator, or of a loop over a list.
@@ -353,9 +360,16 @@ struct NameCollector<'a>(BTreeSet<&'a str>);
 impl<'a> NameCollector<'a> {
     fn collect(&mut self, expr: &'a Expr, locals: &Values<'a>) {
         self.visit_expr(expr);
-        let values: Vec<&'a Expr> =
-            self.0.iter().filter_map(|name| locals.get(name).copied()).collect();
-        values.into_iter().for_each(|value| self.visit_expr(value));
+        // The value of a local variable may contain other local variables.
+        loop {
+            let before = self.0.len();
+            let values: Vec<&'a Expr> =
+                self.0.iter().filter_map(|name| locals.get(name).copied()).collect();
+            values.into_iter().for_each(|value| self.visit_expr(value));
+            if self.0.len() == before {
+                break;
+            }
+        }
     }
 }
 
@@ -377,14 +391,19 @@ struct BodyReader<'a> {
     assigned: BTreeMap<&'a str, &'a Expr>,
     /// Number of times that each name is bound.
     bound: BTreeMap<&'a str, usize>,
-    /// Names that code other than assertions uses.
-    used: BTreeSet<&'a str>,
+    /// How often code other than assertions uses each name.
+    used: BTreeMap<&'a str, usize>,
+    /// Names that assertions use.
+    asserted: NameCollector<'a>,
 }
 
 impl<'a> BodyReader<'a> {
     /// Returns local variables whose values can replace them in an assertion: they are bound once,
-    /// and nothing else uses them, so nothing else can change their values.
+    /// and nothing else uses them, so nothing else can change their values. A variable whose only
+    /// use is in the value of another local variable qualifies too.
     fn inlinable_locals(&self) -> Values<'a> {
+        let mut in_values = NameCollector::default();
+        self.assigned.values().copied().for_each(|value| in_values.visit_expr(value));
         let is_kept = |name: &str, value: &Expr| {
             let is_simple = matches!(
                 value,
@@ -396,7 +415,12 @@ impl<'a> BodyReader<'a> {
                     | Expr::StringLiteral(_)
                     | Expr::NumberLiteral(_)
             );
-            is_simple && self.bound.get(name) == Some(&1) && !self.used.contains(name)
+            let is_unchanged = match self.used.get(name) {
+                None => true,
+                Some(1) => in_values.0.contains(name) && !self.asserted.0.contains(name),
+                Some(_) => false,
+            };
+            is_simple && self.bound.get(name) == Some(&1) && is_unchanged
         };
         let locals = self.assigned.iter().filter(|(name, value)| is_kept(name, value));
         locals.map(|(name, value)| (*name, *value)).collect()
@@ -408,12 +432,14 @@ impl<'a> Visitor<'a> for BodyReader<'a> {
         match stmt {
             Stmt::Assert(assert) => {
                 Comparison::collect(&assert.test, &mut self.comparisons);
+                self.asserted.visit_expr(&assert.test);
                 return;
             }
             Stmt::Expr(expr) => {
                 let call = expr.value.as_call_expr();
                 if let Some(comparison) = call.and_then(Comparison::from_assertion_method) {
                     self.comparisons.push(comparison);
+                    self.asserted.visit_expr(&expr.value);
                     return;
                 }
             }
@@ -431,7 +457,7 @@ impl<'a> Visitor<'a> for BodyReader<'a> {
     fn visit_expr(&mut self, expr: &'a Expr) {
         if let Expr::Name(name) = expr {
             match name.ctx {
-                ExprContext::Load => drop(self.used.insert(name.id.as_str())),
+                ExprContext::Load => *self.used.entry(name.id.as_str()).or_default() += 1,
                 _ => *self.bound.entry(name.id.as_str()).or_default() += 1,
             }
         }
@@ -563,6 +589,7 @@ impl<'e> Visitor<'e> for ReplacementCollector<'_, '_> {
             Expr::StringLiteral(literal) => {
                 self.inputs.insert(literal.value.to_str().to_owned());
             }
+            Expr::BytesLiteral(literal) => drop(self.inputs.insert(bytes_text(literal))),
             Expr::Call(call) => self.called.extend(last_component(&call.func)),
             _ => {}
         }
@@ -575,9 +602,7 @@ fn to_one_line(code: &str) -> Option<String> {
     if !code.contains('\n') {
         return Some(code.to_owned());
     }
-    // A comment would swallow the next line, and a backslash already joins lines.
-    let is_unsafe = |line: &str| line.contains('#') || line.ends_with('\\');
-    if code.contains("\"\"\"") || code.contains("'''") || code.lines().any(is_unsafe) {
+    if has_comment_or_long_string(code) {
         return None;
     }
     let mut out = String::new();
@@ -591,6 +616,31 @@ fn to_one_line(code: &str) -> Option<String> {
         out.push_str(line);
     }
     Some(out)
+}
+
+/// Whether code contains something that must not share a line with the code after it: a comment, a
+/// backslash that joins lines, or a string of several lines.
+fn has_comment_or_long_string(code: &str) -> bool {
+    let mut quote = None;
+    let mut chars = code.chars();
+    while let Some(next) = chars.next() {
+        match (quote, next) {
+            (None, '#' | '\\') => return true,
+            (None, '"' | '\'') => {
+                let rest = chars.as_str();
+                if rest.starts_with(next) && rest[1..].starts_with(next) {
+                    return true;
+                }
+                quote = Some(next);
+            }
+            (None, _) => {}
+            // In a string, a backslash escapes the next character.
+            (Some(_), '\\') if chars.next() == Some('\n') => return true,
+            (Some(open), _) if open == next => quote = None,
+            (Some(_), _) => {}
+        }
+    }
+    false
 }
 
 #[cfg(test)]
@@ -631,6 +681,18 @@ def test_loop(self):
     for text, shown in (("d", "D"), ("e", "E")):
         self.assertEqual(show(text), shown)
     self.assertIn("D", {"d": show("d")})
+
+def test_bytes():
+    parsed = parse("d.ws")
+    encoded = parsed.encode("idna")
+    assert encoded.url() == b"https://d.ws" and encoded.parts == (
+        "https",
+        b"d.ws/#a",
+        {"port": [80]},
+    )
+    built = build()
+    grown = built.grow(3)
+    assert built.name == "kept" and grown.name == "grown"
 "#;
 
     fn examples(name: &str) -> Vec<Example> {
@@ -674,6 +736,15 @@ def test_loop(self):
                 "test_loop",
                 vec![r#"show("d") == "D""#, r#"show("e") == "E""#, r#""D" in {"d": show("d")}"#],
             ),
+            (
+                "test_bytes",
+                vec![
+                    r#"parse("d.ws").encode("idna").url() == b"https://d.ws""#,
+                    r#"parse("d.ws").encode("idna").parts == ("https", b"d.ws/#a", {"port": [80]})"#,
+                    r#"built.name == "kept""#,
+                    r#"built.grow(3).name == "grown""#,
+                ],
+            ),
         ] {
             let found = examples(name);
             let codes: Vec<&str> = found.iter().filter_map(|it| it.code.as_deref()).collect();
@@ -685,6 +756,8 @@ def test_loop(self):
         assert_eq!(states("test_log"), [true, true, false, true]);
         assert_eq!(states("test_local"), [false, false]);
         assert_eq!(states("test_loop"), [false, false, false]);
+        assert_eq!(states("test_bytes"), [false, false, true, true]);
+        assert_eq!(examples("test_bytes")[0].expected, ["https://d.ws"]);
         let second = &examples("test_args")[1];
         assert_eq!((second.expected.as_slice(), second.inputs.len()), (&["A1".to_owned()][..], 1));
         assert!(second.inputs.contains("a") && second.called.contains("show"), "{second:?}");
@@ -694,7 +767,15 @@ def test_loop(self):
     fn to_one_line_rejects_code_that_it_would_change() {
         assert_eq!(to_one_line("f(\n    1,\n    2,\n) == 'a'").as_deref(), Some("f(1, 2) == 'a'"));
         assert_eq!(to_one_line("a == '#'").as_deref(), Some("a == '#'"));
-        for code in ["f(  # why\n 1)", "a == \\\n 'b'", "a == '''b\n'''"] {
+        let tuple = to_one_line("f('a/#b') == (\n    '\\'#',\n    '',\n)");
+        assert_eq!(tuple.as_deref(), Some("f('a/#b') == ('\\'#', '')"));
+        for code in [
+            "f(  # why\n 1)",
+            "f('',  # why\n 1)",
+            "a == 'b\\\n'",
+            "a == \\\n 'b'",
+            "a == '''b\n'''",
+        ] {
             assert_eq!(to_one_line(code), None, "{code}");
         }
     }

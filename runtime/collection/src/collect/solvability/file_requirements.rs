@@ -361,7 +361,13 @@ impl<'f> UnitReader<'f> {
 
     fn read_call(&mut self, call: &ExprCall) {
         if let Some(expectation) = Expectation::from_call(call) {
-            let by = expectation.called_function.iter().cloned().collect();
+            let mut by: BTreeSet<String> = expectation.called_function.iter().cloned().collect();
+            // `raises(KeyError, lambda: get(3))`
+            for lambda in call.arguments.args.iter().filter_map(Expr::as_lambda_expr) {
+                let mut calls = CallCollector::default();
+                calls.visit_expr(&lambda.body);
+                by.extend(calls.0);
+            }
             self.add_expectation(&expectation, &by);
         }
         let name = last_component(&call.func);
@@ -588,6 +594,7 @@ def test_two(monkeypatch):
     with pytest.warns(DeprecationWarning, match='use parse'):
         parse('x')
     pytest.raises((ValueError, KeyError), parse, 1)
+    pytest.raises(KeyError, lambda: deep.tell(3))
     with pytest.raises(Exception):
         parse(2)
 ";
@@ -690,7 +697,7 @@ def test_local():
         let raised: Vec<&str> = needs.exceptions.keys().map(String::as_str).collect();
         // `Exception` is not recorded, because it matches any exception.
         assert_eq!(raised, ["KeyError", "ValueError"]);
-        assert_eq!(needs.exceptions["KeyError"], name_set(&["parse"]));
+        assert_eq!(needs.exceptions["KeyError"], name_set(&["parse", "tell"]));
     }
 
     #[test]
