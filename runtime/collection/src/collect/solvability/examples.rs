@@ -5,10 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ruff_python_ast::{
-    CmpOp, Expr, ExprBytesLiteral, ExprCall, ExprContext, Stmt, StmtFor, StmtFunctionDef,
+    CmpOp, Expr, ExprBytesLiteral, ExprCall, ExprContext, Keyword, Stmt, StmtFor, StmtFunctionDef,
     visitor::{self, Visitor},
 };
-use ruff_text_size::Ranged;
+use ruff_text_size::{Ranged, TextRange};
 
 use super::expectation::{is_message, last_component};
 
@@ -81,48 +81,248 @@ fn read_tables<'a>(
     let decorators = def.decorator_list.iter();
     let mut tables: Vec<Table<'a>> =
         decorators.filter_map(|it| Table::from_decorator(&it.expression, variables)).collect();
-    tables.extend(body.loops.iter().copied().filter_map(|it| Table::from_loop(it, variables)));
+    let loops = body.loops.iter().copied();
+    tables.extend(loops.filter_map(|it| Table::from_loop(it, body, variables)));
     tables
 }
 
-/// Returns the examples in a test function or a helper. `text` is the file's text, and `variables`
-/// are the values of its module-level variables.
+/// What the code of a test file defines outside its test functions.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Definitions<'a> {
+    /// The values of module-level variables.
+    pub(super) variables: Values<'a>,
+    /// The values of class variables, by class and name.
+    pub(super) class_variables: BTreeMap<(String, &'a str), &'a Expr>,
+    /// Functions and methods, by class and name. A function's class is empty.
+    pub(super) functions: BTreeMap<(String, &'a str), &'a StmtFunctionDef>,
+}
+
+/// Returns the examples in a test function or a helper, including comparisons in the helpers that
+/// it calls directly. `text` is the file's text, and `class` is the function's class.
 pub(super) fn read_examples<'a>(
     text: &'a str,
     def: &'a StmtFunctionDef,
-    variables: &Values<'a>,
+    class: &str,
+    definitions: &Definitions<'a>,
 ) -> Vec<Example> {
     let mut body = BodyReader::default();
     def.body.iter().for_each(|stmt| body.visit_stmt(stmt));
+    let variables = &definitions.variables;
     let tables = read_tables(def, &body, variables);
     let locals = body.inlinable_locals();
     let mut out = Vec::new();
     for comparison in &body.comparisons {
         let mut used = NameCollector::default();
         comparison.sides.iter().for_each(|side| used.collect(side, &locals));
-        let mut of_comparison = tables.iter().filter(|table| table.binds_any(&used.0));
-        let table = of_comparison.next();
-        // Only one table can be filled in.
-        if of_comparison.next().is_some() {
-            continue;
-        }
+        let Some((table, rows)) = rows_for(&tables, &used.0, comparison.sides[0]) else { continue };
         let uses_state = used.0.iter().any(|name| {
             let is_filled_in =
                 locals.contains_key(name) || table.is_some_and(|it| it.names.contains(name));
             body.bound.contains_key(name) && !is_filled_in
         });
-        let no_rows = [Vec::new()];
-        let rows = table.map_or(no_rows.as_slice(), |table| table.rows.as_slice());
         for row in rows {
             let mut values = locals.clone();
-            if let Some(table) = table {
-                values.extend(table.names.iter().copied().zip(row.iter().copied()));
-            }
-            let example = comparison.to_example(text, &values, variables);
+            values.extend(row);
+            let example = comparison.to_example(text, (&values, &PackedValues::new()), variables);
             out.extend(example.map(|example| Example { uses_state, ..example }));
         }
     }
+    for call in body.calls.iter().copied() {
+        let Some(helper) = Helper::find(call, class, definitions) else { continue };
+        let mut used = NameCollector::default();
+        call.arguments.args.iter().for_each(|it| used.collect(it, &locals));
+        call.arguments.keywords.iter().for_each(|it| used.collect(&it.value, &locals));
+        let Some((_, rows)) = rows_for(&tables, &used.0, &call.func) else { continue };
+        for row in rows {
+            let caller = Caller { body: &body, locals: &locals, row, class, definitions };
+            out.extend(helper.read_examples(text, call, &caller));
+        }
+    }
     out
+}
+
+/// Returns the table that gives values to the used names of an expression, and the values for each
+/// of its rows. Without such a table, there is one row without values. Returns `None` if there are
+/// several tables, because only one can be filled in.
+fn rows_for<'a, 't>(
+    tables: &'t [Table<'a>],
+    used: &BTreeSet<&str>,
+    expr: &Expr,
+) -> Option<(Option<&'t Table<'a>>, Vec<Values<'a>>)> {
+    let mut found = tables.iter().filter(|it| it.contains(expr) && it.binds_any(used));
+    let Some(table) = found.next() else { return Some((None, vec![Values::new()])) };
+    if found.next().is_some() {
+        return None;
+    }
+    let values = |row: &Vec<&'a Expr>| -> Values<'a> {
+        table.names.iter().copied().zip(row.iter().copied()).collect()
+    };
+    Some((Some(table), table.rows.iter().map(values).collect()))
+}
+
+/// The values of parameters such as `*args` and `**kwargs`, each with its keyword.
+type PackedValues<'a> = BTreeMap<&'a str, Vec<(Option<&'a str>, &'a Expr)>>;
+
+/// The function that calls a helper.
+struct Caller<'c, 'a> {
+    body: &'c BodyReader<'a>,
+    locals: &'c Values<'a>,
+    /// The values of a table's row.
+    row: Values<'a>,
+    class: &'c str,
+    definitions: &'c Definitions<'a>,
+}
+
+impl<'a> Caller<'_, 'a> {
+    /// Returns an argument's value. Returns `None` if the value contains local names of the caller
+    /// or the helper, because the same name may have another value in the other function. `bound`
+    /// are the names that the helper's body binds.
+    fn argument_value(
+        &self,
+        argument: &'a Expr,
+        helper: &Helper<'a>,
+        bound: &BTreeMap<&'a str, usize>,
+    ) -> Option<&'a Expr> {
+        let value = match argument {
+            Expr::Name(name) => {
+                let name = name.id.as_str();
+                self.row.get(name).or_else(|| self.locals.get(name)).copied().unwrap_or(argument)
+            }
+            Expr::Attribute(attribute) => {
+                let key = (self.class.to_owned(), attribute.attr.as_str());
+                let variable = self.definitions.class_variables.get(&key).copied();
+                variable.filter(|_| is_own_instance(&attribute.value)).unwrap_or(argument)
+            }
+            argument => argument,
+        };
+        let mut used = NameCollector::default();
+        used.visit_expr(value);
+        let is_local = |name: &&str| {
+            matches!(*name, "self" | "cls")
+                || self.body.bound.contains_key(*name)
+                || self.row.contains_key(*name)
+                || helper.def.parameters.includes(name)
+                || bound.contains_key(*name)
+        };
+        (!used.0.iter().any(is_local)).then_some(value)
+    }
+}
+
+fn is_own_instance(expr: &Expr) -> bool {
+    matches!(expr, Expr::Name(name) if matches!(name.id.as_str(), "self" | "cls"))
+}
+
+/// A function or a method of the test file that a test calls.
+struct Helper<'a> {
+    def: &'a StmtFunctionDef,
+    is_method: bool,
+}
+
+impl<'a> Helper<'a> {
+    /// Returns the called helper. `class` is the caller's class.
+    fn find(call: &ExprCall, class: &str, definitions: &Definitions<'a>) -> Option<Self> {
+        let key = match &*call.func {
+            Expr::Name(name) => (String::new(), name.id.as_str()),
+            Expr::Attribute(method) if is_own_instance(&method.value) => {
+                (class.to_owned(), method.attr.as_str())
+            }
+            _ => return None,
+        };
+        let def = definitions.functions.get(&key).copied()?;
+        let is_static = def
+            .decorator_list
+            .iter()
+            .any(|it| last_component(&it.expression).as_deref() == Some("staticmethod"));
+        Some(Self { def, is_method: !key.0.is_empty() && !is_static })
+    }
+
+    /// Returns the helper's comparisons with the values that a call passes.
+    fn read_examples(
+        &self,
+        text: &'a str,
+        call: &'a ExprCall,
+        caller: &Caller<'_, 'a>,
+    ) -> Vec<Example> {
+        let mut body = BodyReader::default();
+        self.def.body.iter().for_each(|stmt| body.visit_stmt(stmt));
+        let Some((parameters, packed)) = self.bind(call, caller, &body) else { return Vec::new() };
+        let mut values = body.inlinable_locals();
+        let is_filled_in =
+            |name: &&str| values.contains_key(*name) || !body.bound.contains_key(*name);
+        let mut fixed = Vec::new();
+        for comparison in &body.comparisons {
+            let mut used = NameCollector::default();
+            comparison.sides.iter().for_each(|side| used.collect(side, &values));
+            // A method of the test may return anything.
+            if !used.0.contains("self") && used.0.iter().all(is_filled_in) {
+                fixed.push(comparison);
+            }
+        }
+        // A parameter that the helper binds again has lost the caller's value.
+        values.extend(parameters.into_iter().filter(|(name, _)| !body.bound.contains_key(*name)));
+        let variables = &caller.definitions.variables;
+        let examples =
+            fixed.into_iter().map(|it| it.to_example(text, (&values, &packed), variables));
+        examples.flatten().collect()
+    }
+
+    /// Binds the helper's parameters to the arguments of a call. Returns `None` if an argument has
+    /// no fixed value, or if the call doesn't fit the parameters.
+    fn bind(
+        &self,
+        call: &'a ExprCall,
+        caller: &Caller<'_, 'a>,
+        body: &BodyReader<'a>,
+    ) -> Option<(Values<'a>, PackedValues<'a>)> {
+        let parameters = &self.def.parameters;
+        let positional: Vec<&'a str> = parameters
+            .posonlyargs
+            .iter()
+            .chain(&parameters.args)
+            .map(|it| it.parameter.name.as_str())
+            .skip(usize::from(self.is_method))
+            .collect();
+        let by_name: BTreeSet<&'a str> = parameters
+            .args
+            .iter()
+            .chain(&parameters.kwonlyargs)
+            .map(|it| it.parameter.name.as_str())
+            .collect();
+        let (mut values, mut packed) = (Values::new(), PackedValues::new());
+        let rest = parameters.vararg.as_ref().map(|it| it.name.as_str());
+        let keyword_rest = parameters.kwarg.as_ref().map(|it| it.name.as_str());
+        for name in rest.into_iter().chain(keyword_rest) {
+            packed.insert(name, Vec::new());
+        }
+        for (at, argument) in call.arguments.args.iter().enumerate() {
+            let value = caller
+                .argument_value(argument, self, &body.bound)
+                .filter(|it| !it.is_starred_expr())?;
+            match positional.get(at) {
+                Some(name) => drop(values.insert(*name, value)),
+                None => packed.get_mut(rest?)?.push((None, value)),
+            }
+        }
+        for keyword in call.arguments.keywords.iter() {
+            let name = keyword.arg.as_ref()?.as_str();
+            let value = caller.argument_value(&keyword.value, self, &body.bound)?;
+            if by_name.contains(name) {
+                values.insert(name, value);
+            } else {
+                packed.get_mut(keyword_rest?)?.push((Some(name), value));
+            }
+        }
+        let all =
+            parameters.posonlyargs.iter().chain(&parameters.args).skip(usize::from(self.is_method));
+        for parameter in all.chain(&parameters.kwonlyargs) {
+            let name = parameter.parameter.name.as_str();
+            if values.contains_key(name) {
+                continue;
+            }
+            values.insert(name, parameter.default.as_deref()?);
+        }
+        Some((values, packed))
+    }
 }
 
 /// How a comparison is written.
@@ -202,7 +402,7 @@ impl<'a> Comparison<'a> {
     fn to_example(
         &self,
         text: &'a str,
-        values: &Values<'a>,
+        (values, packed): (&Values<'a>, &PackedValues<'a>),
         variables: &Values<'a>,
     ) -> Option<Example> {
         let fixed = |expr| {
@@ -219,13 +419,13 @@ impl<'a> Comparison<'a> {
         if expected.is_empty() || is_message(result) {
             return None;
         }
-        let mut writer = ExampleWriter::new(text, values);
+        let mut writer = ExampleWriter::new(text, values, packed);
         let result = writer.write(result, 0);
         let ExampleWriter { inputs, called, .. } = writer;
         // The fixed side may be a name. Write its value instead.
         let all: Values<'a> =
             variables.iter().chain(values).map(|(name, it)| (*name, *it)).collect();
-        let constant = ExampleWriter::new(text, &all).write(constant, 0);
+        let constant = ExampleWriter::new(text, &all, packed).write(constant, 0);
         let code = match self.form {
             Form::Equal => format!("{result} == {constant}"),
             Form::In => format!("{constant} in {result}"),
@@ -283,6 +483,8 @@ fn bytes_text(literal: &ExprBytesLiteral) -> String {
 struct Table<'a> {
     names: Vec<&'a str>,
     rows: Vec<Vec<&'a Expr>>,
+    /// The loop. A decorator's values are valid in the whole function.
+    range: Option<TextRange>,
 }
 
 impl<'a> Table<'a> {
@@ -306,13 +508,28 @@ impl<'a> Table<'a> {
         Self::from_rows(names, rows, variables)
     }
 
-    fn from_loop(stmt: &'a StmtFor, variables: &Values<'a>) -> Option<Self> {
+    /// Reads a loop. The rows may be in a local variable that nothing else uses.
+    fn from_loop(stmt: &'a StmtFor, body: &BodyReader<'a>, variables: &Values<'a>) -> Option<Self> {
         let name = |expr: &'a Expr| expr.as_name_expr().map(|name| name.id.as_str());
         let names = match &*stmt.target {
             Expr::Tuple(tuple) => tuple.elts.iter().map(name).collect::<Option<Vec<_>>>()?,
             target => vec![name(target)?],
         };
-        Self::from_rows(names, &stmt.iter, variables)
+        let rows = match &*stmt.iter {
+            Expr::Name(name) => {
+                let name = name.id.as_str();
+                let is_unchanged =
+                    body.bound.get(name) == Some(&1) && body.used.get(name) == Some(&1);
+                match body.assigned.get(name).copied() {
+                    Some(rows) if is_unchanged => rows,
+                    Some(_) => return None,
+                    None => &*stmt.iter,
+                }
+            }
+            rows => rows,
+        };
+        let table = Self::from_rows(names, rows, variables)?;
+        Some(Self { range: Some(stmt.range()), ..table })
     }
 
     fn from_rows(names: Vec<&'a str>, rows: &'a Expr, variables: &Values<'a>) -> Option<Self> {
@@ -332,7 +549,12 @@ impl<'a> Table<'a> {
             (values.len() == names.len()).then_some(values)
         };
         let rows = elements(rows)?.iter().filter_map(values).collect();
-        Some(Self { names, rows })
+        Some(Self { names, rows, range: None })
+    }
+
+    /// Whether an expression is in the loop, if this is a loop.
+    fn contains(&self, expr: &Expr) -> bool {
+        self.range.is_none_or(|range| range.contains_range(expr.range()))
     }
 
     fn binds_any(&self, names: &BTreeSet<&str>) -> bool {
@@ -386,6 +608,8 @@ impl<'a> Visitor<'a> for NameCollector<'a> {
 #[derive(Default)]
 struct BodyReader<'a> {
     comparisons: Vec<Comparison<'a>>,
+    /// Calls whose results are not used.
+    calls: Vec<&'a ExprCall>,
     loops: Vec<&'a StmtFor>,
     /// Values of names that a plain assignment binds.
     assigned: BTreeMap<&'a str, &'a Expr>,
@@ -442,6 +666,7 @@ impl<'a> Visitor<'a> for BodyReader<'a> {
                     self.asserted.visit_expr(&expr.value);
                     return;
                 }
+                self.calls.extend(call);
             }
             Stmt::Assign(assign) => {
                 if let [Expr::Name(target)] = &*assign.targets {
@@ -469,14 +694,15 @@ impl<'a> Visitor<'a> for BodyReader<'a> {
 struct ExampleWriter<'a, 'v> {
     text: &'a str,
     values: &'v Values<'a>,
+    packed: &'v PackedValues<'a>,
     /// The strings and called functions in the written code.
     inputs: BTreeSet<String>,
     called: BTreeSet<String>,
 }
 
 impl<'a, 'v> ExampleWriter<'a, 'v> {
-    fn new(text: &'a str, values: &'v Values<'a>) -> Self {
-        Self { text, values, inputs: BTreeSet::new(), called: BTreeSet::new() }
+    fn new(text: &'a str, values: &'v Values<'a>, packed: &'v PackedValues<'a>) -> Self {
+        Self { text, values, packed, inputs: BTreeSet::new(), called: BTreeSet::new() }
     }
 
     fn write(&mut self, expr: &'a Expr, depth: usize) -> String {
@@ -484,6 +710,7 @@ impl<'a, 'v> ExampleWriter<'a, 'v> {
         let mut out = self.text[start..end].to_owned();
         let mut found = ReplacementCollector {
             values: self.values,
+            packed: self.packed,
             replacements: Vec::new(),
             inputs: BTreeSet::new(),
             called: BTreeSet::new(),
@@ -497,16 +724,39 @@ impl<'a, 'v> ExampleWriter<'a, 'v> {
         }
         replacements.sort_by_key(|it| it.start);
         for replacement in replacements.iter().rev() {
-            let value = self.write(replacement.value, depth + 1);
             let is_whole = (replacement.start, replacement.end) == (start, end);
-            let value = match replacement.value {
-                // Write `f(*["a", 1])` as `f("a", 1)`.
-                Expr::List(_) | Expr::Tuple(_) if replacement.is_starred => strip_brackets(&value),
-                _ if replacement.is_starred => format!("*{value}"),
-                expr if is_whole || self.is_argument(replacement) || is_atom(expr) => value,
-                _ => format!("({value})"),
+            let value = match &replacement.value {
+                ReplacementValue::Expr(expr) => {
+                    let value = self.write(expr, depth + 1);
+                    match expr {
+                        // Write `f(*["a", 1])` as `f("a", 1)`.
+                        Expr::List(_) | Expr::Tuple(_) if replacement.is_starred => {
+                            strip_brackets(&value)
+                        }
+                        _ if replacement.is_starred => format!("*{value}"),
+                        expr if is_whole || self.is_argument(replacement) || is_atom(expr) => value,
+                        _ => format!("({value})"),
+                    }
+                }
+                ReplacementValue::Arguments(arguments) => {
+                    let mut values = Vec::new();
+                    for (keyword, argument) in arguments {
+                        let value = self.write(argument, depth + 1);
+                        values.push(match keyword {
+                            Some(keyword) => format!("{keyword}={value}"),
+                            None => value,
+                        });
+                    }
+                    values.join(", ")
+                }
             };
-            out.replace_range(replacement.start - start..replacement.end - start, &value);
+            let mut first = replacement.start - start;
+            // Write `f(a, **kwargs)` as `f(a)` if there are no keyword arguments.
+            if value.is_empty() {
+                let before = out[..first].trim_end();
+                first = before.strip_suffix(',').unwrap_or(before).len();
+            }
+            out.replace_range(first..replacement.end - start, &value);
         }
         out
     }
@@ -548,14 +798,21 @@ fn strip_brackets(list: &str) -> String {
 struct Replacement<'a> {
     start: usize,
     end: usize,
-    value: &'a Expr,
+    value: ReplacementValue<'a>,
     /// Whether the span includes a star, as in `f(*name)`.
     is_starred: bool,
+}
+
+enum ReplacementValue<'a> {
+    Expr(&'a Expr),
+    /// Arguments with their keywords, instead of `*args` or `**kwargs`.
+    Arguments(Vec<(Option<&'a str>, &'a Expr)>),
 }
 
 /// Collects the names in an expression that have values.
 struct ReplacementCollector<'a, 'v> {
     values: &'v Values<'a>,
+    packed: &'v PackedValues<'a>,
     replacements: Vec<Replacement<'a>>,
     inputs: BTreeSet<String>,
     called: BTreeSet<String>,
@@ -569,17 +826,40 @@ impl ReplacementCollector<'_, '_> {
         self.replacements.push(Replacement {
             start: whole.start().to_usize(),
             end: whole.end().to_usize(),
-            value,
+            value: ReplacementValue::Expr(value),
             is_starred: matches!(whole, Expr::Starred(_)),
+        });
+        true
+    }
+
+    /// Adds a replacement for `*args` or `**kwargs` if `name` has packed values. The range includes
+    /// the stars.
+    fn replace_packed(&mut self, range: TextRange, name: &Expr) -> bool {
+        let Expr::Name(name) = name else { return false };
+        let Some(arguments) = self.packed.get(name.id.as_str()) else { return false };
+        self.replacements.push(Replacement {
+            start: range.start().to_usize(),
+            end: range.end().to_usize(),
+            value: ReplacementValue::Arguments(arguments.clone()),
+            is_starred: true,
         });
         true
     }
 }
 
 impl<'e> Visitor<'e> for ReplacementCollector<'_, '_> {
+    fn visit_keyword(&mut self, keyword: &'e Keyword) {
+        if keyword.arg.is_some() || !self.replace_packed(keyword.range(), &keyword.value) {
+            visitor::walk_keyword(self, keyword);
+        }
+    }
+
     fn visit_expr(&mut self, expr: &'e Expr) {
         let is_replaced = match expr {
-            Expr::Starred(starred) => self.replace(expr, &starred.value),
+            Expr::Starred(starred) => {
+                self.replace(expr, &starred.value)
+                    || self.replace_packed(expr.range(), &starred.value)
+            }
             _ => self.replace(expr, expr),
         };
         if is_replaced {
@@ -697,16 +977,19 @@ def test_bytes():
 
     fn examples(name: &str) -> Vec<Example> {
         let parsed = parse_module(TEST_FILE).unwrap();
-        let mut variables = Values::new();
+        let mut definitions = Definitions::default();
         let mut out = Vec::new();
         for stmt in &parsed.syntax().body {
             match stmt {
                 Stmt::Assign(assign) => {
                     let target = assign.targets[0].as_name_expr().unwrap();
-                    variables.insert(target.id.as_str(), &*assign.value);
+                    definitions.variables.insert(target.id.as_str(), &*assign.value);
                 }
-                Stmt::FunctionDef(def) if def.name.as_str() == name => {
-                    out = read_examples(TEST_FILE, def, &variables);
+                Stmt::FunctionDef(def) => {
+                    definitions.functions.insert((String::new(), def.name.as_str()), def);
+                    if def.name.as_str() == name {
+                        out = read_examples(TEST_FILE, def, "", &definitions);
+                    }
                 }
                 _ => {}
             }

@@ -13,7 +13,7 @@ use ruff_python_parser::parse_module;
 use ruff_text_size::Ranged;
 
 use super::{
-    examples::{MAX_DEPTH, NameValues, Values, read_examples, read_name_values},
+    examples::{Definitions, MAX_DEPTH, NameValues, read_examples, read_name_values},
     expectation::{Expectation, is_message, last_component, looks_like_exception},
     test_requirements::TestRequirements,
 };
@@ -59,7 +59,11 @@ impl FileRequirements {
         let mut imports = ImportCollector { own_module, bound_names: BTreeMap::new() };
         body.iter().for_each(|stmt| imports.visit_stmt(stmt));
         let variables = top_level_statements(body).into_iter().filter_map(assigned_value).collect();
-        let file = FileContext { text, imports: imports.bound_names, roots, variables };
+        let mut definitions = Definitions { variables, ..Definitions::default() };
+        for stmt in top_level_statements(body) {
+            add_definitions(stmt, "", &mut definitions);
+        }
+        let file = FileContext { text, imports: imports.bound_names, roots, definitions };
         let mut out = Self::default();
         for stmt in top_level_statements(body) {
             match stmt {
@@ -131,7 +135,7 @@ impl FileRequirements {
 
     fn add_function(&mut self, file: &FileContext<'_>, def: &StmtFunctionDef, class: &str) {
         let mut reader = UnitReader::new(file, class);
-        reader.values = read_name_values(def, &file.variables);
+        reader.values = read_name_values(def, &file.definitions.variables);
         def.decorator_list.iter().for_each(|it| reader.visit_expr(&it.expression));
         for parameter in def.parameters.iter_non_variadic_params() {
             // A parameter may be a fixture with the same name.
@@ -140,7 +144,7 @@ impl FileRequirements {
             parameter.default.iter().for_each(|it| reader.visit_expr(it));
         }
         def.body.iter().for_each(|stmt| reader.visit_stmt(stmt));
-        reader.requirements.examples = read_examples(file.text, def, &file.variables);
+        reader.requirements.examples = read_examples(file.text, def, class, &file.definitions);
         let path = qualified_name(class, &def.name);
         if def.decorator_list.iter().any(|it| is_autouse(&it.expression)) {
             self.autouse_fixtures.insert(path.clone());
@@ -207,6 +211,25 @@ fn is_autouse(decorator: &Expr) -> bool {
     call.arguments.keywords.iter().any(|it| it.arg.as_ref().is_some_and(|arg| arg == "autouse"))
 }
 
+/// Adds a function, or a class's methods and variables.
+fn add_definitions<'a>(stmt: &'a Stmt, class: &str, definitions: &mut Definitions<'a>) {
+    match stmt {
+        Stmt::FunctionDef(def) => {
+            definitions.functions.insert((class.to_owned(), def.name.as_str()), def);
+        }
+        Stmt::ClassDef(def) => {
+            let path = qualified_name(class, &def.name);
+            def.body.iter().for_each(|stmt| add_definitions(stmt, &path, definitions));
+        }
+        other if !class.is_empty() => {
+            if let Some((name, value)) = assigned_value(other) {
+                definitions.class_variables.insert((class.to_owned(), name), value);
+            }
+        }
+        _ => {}
+    }
+}
+
 /// Returns the name and the value of an assignment to a single name.
 fn assigned_value(stmt: &Stmt) -> Option<(&str, &Expr)> {
     match stmt {
@@ -227,8 +250,7 @@ struct FileContext<'a> {
     /// The module and name that each local name refers to.
     imports: BTreeMap<String, (String, Option<String>)>,
     roots: &'a BTreeSet<String>,
-    /// The values of module-level variables.
-    variables: Values<'a>,
+    definitions: Definitions<'a>,
 }
 
 impl FileContext<'_> {
@@ -454,7 +476,9 @@ impl<'f> UnitReader<'f> {
                 let name = name.id.as_str();
                 let values = match self.values.get(name) {
                     Some(values) => values.clone(),
-                    None => self.file.variables.get(name).copied().into_iter().collect(),
+                    None => {
+                        self.file.definitions.variables.get(name).copied().into_iter().collect()
+                    }
                 };
                 (values, is_pattern)
             }
@@ -638,6 +662,74 @@ def test_two(monkeypatch):
         assert!(!needs.keywords.contains_key("sep"), "{:?}", needs.keywords);
         assert_eq!(needs.attributes["walk"], "parse(one).walk");
         assert!(!needs.attributes.contains_key("join") && needs.warnings.is_empty());
+    }
+
+    #[test]
+    fn examples_include_the_comparisons_in_helpers() {
+        let file = r#"
+def check(expected, *args, loud=False):
+    assert shout(*args, loud=loud) == expected
+
+class ComposeTest(TestCase):
+    BASE = "http://a/b"
+
+    def check(self, uri, **kwargs):
+        result = compose(**kwargs)
+        self.assertEqual(uri, result, msg="%r != %r" % (uri, result))
+
+    def check_join(self, ref, expected, strict=False):
+        self.assertEqual(expected, join(self.BASE, ref, strict))
+        self.assertEqual(expected.encode(), join(ref.encode(), strict))
+
+    def join(self, base, ref, expected):
+        self.assertEqual(expected, join(base, ref))
+
+    def test_compose(self):
+        self.check("foo:", scheme="foo", path=b"")
+        self.check("")
+        cases = [("a:", "A"), ("b:", b"B")]
+        for uri, scheme in cases:
+            self.check(uri, scheme=scheme)
+        for scheme in (1, 2):
+            with self.assertRaises(TypeError):
+                compose(scheme=scheme)
+        scheme = unknown()
+        self.check("c:", scheme=scheme)
+
+    def test_join(self):
+        self.join(self.BASE, "c", "http://a/c")
+        self.check_join("c", "http://a/c")
+
+    def test_plain(self):
+        check("A B", "a", "b")
+        check("C!", "c", loud=True)
+        check()
+"#;
+        let read = FileRequirements::read(file, "tests.test_m", &BTreeSet::new());
+        for (test, expected) in [
+            (
+                "test_compose",
+                vec![
+                    r#"compose(scheme="foo", path=b"") == "foo:""#,
+                    r#"compose() == """#,
+                    r#"compose(scheme="A") == "a:""#,
+                    r#"compose(scheme=b"B") == "b:""#,
+                ],
+            ),
+            ("test_join", vec![r#"join("http://a/b", "c") == "http://a/c""#]),
+        ] {
+            let needs = read.requirements_for_test(&format!("t.py::ComposeTest::{test}"));
+            let codes: Vec<&str> =
+                needs.examples.iter().filter_map(|it| it.code.as_deref()).collect();
+            assert_eq!(codes, expected, "{test}");
+            assert!(needs.examples.iter().all(|it| !it.uses_state), "{test}");
+        }
+        let needs = read.requirements_for_test("t.py::ComposeTest::test_plain");
+        let codes: Vec<&str> = needs.examples.iter().filter_map(|it| it.code.as_deref()).collect();
+        assert_eq!(
+            codes,
+            [r#"shout("a", "b", loud=False) == "A B""#, r#"shout("c", loud=True) == "C!""#]
+        );
     }
 
     #[test]
