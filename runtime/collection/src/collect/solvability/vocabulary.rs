@@ -295,7 +295,7 @@ mod tests {
         );
         let has = |name: &str| -> Vec<Vec<&str>> {
             let words = ["First", "Second", "Third", "Fourth"];
-            let of = |it: &str| words.into_iter().filter(|word| it.contains(word)).collect();
+            let of = |it: &str| words.into_iter().filter(|word| it.contains(*word)).collect();
             visible.definitions(name).into_iter().map(of).collect()
         };
         assert_eq!(has("get"), [["First"], ["Fourth"]]);
