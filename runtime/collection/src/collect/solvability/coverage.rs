@@ -122,9 +122,20 @@ fn add_expectations(requirements: &mut RequirementMap, test: &TestFunction, text
         for (name, by) in types {
             // Ignore the remaining code here, because it may mention the type for an unrelated
             // reason.
-            let is_said = texts.statement.has_word(name);
-            let coverage = if is_said { Coverage::Statement } else { Coverage::Added };
-            add_requirement(requirements, test, kind, name, by, coverage);
+            let silent = functions_without(texts.statement, by, name);
+            if silent.is_empty() && texts.statement.has_word(name) {
+                add_requirement(requirements, test, kind, name, by, Coverage::Statement);
+                continue;
+            }
+            let by = if silent.is_empty() { by } else { &silent };
+            // Another test may expect the type from a function whose documentation mentions it.
+            let key = (kind, name.clone());
+            let stated = requirements.get_mut(&key);
+            if let Some(stated) = stated.filter(|it| it.coverage == Coverage::Statement) {
+                stated.coverage = Coverage::Added;
+                stated.by.clear();
+            }
+            add_requirement(requirements, test, kind, name, by, Coverage::Added);
         }
     }
     for (text, message) in &needs.messages {
@@ -138,6 +149,19 @@ fn add_expectations(requirements: &mut RequirementMap, test: &TestFunction, text
         let coverage = texts.text_coverage(text).unwrap_or_else(|| texts.addable_coverage(text));
         add_requirement(requirements, test, kind, text, &message.functions, coverage);
     }
+}
+
+/// Returns the functions whose definition in the statement does not mention a word.
+fn functions_without(
+    statement: &VisibleText,
+    functions: &BTreeSet<String>,
+    word: &str,
+) -> BTreeSet<String> {
+    let lacks = |name: &&String| {
+        let definitions = statement.definitions(name);
+        !definitions.is_empty() && !definitions.into_iter().any(|it| has_whole(it, word))
+    };
+    functions.iter().filter(lacks).cloned().collect()
 }
 
 fn add_attributes(requirements: &mut RequirementMap, test: &TestFunction, texts: &TaskTexts<'_>) {
@@ -508,6 +532,64 @@ def parse(text, **options):
                 "Example parse('a').text == 'Written by the parser: a' Added test_text",
             ]
         );
+    }
+
+    #[test]
+    fn exception_in_the_stub_of_another_function_is_no_statement() {
+        let code = "\
+def test_get():
+    assert raises(TypeError, lambda: get([1], 2))
+def test_diff():
+    with raises(TypeError):
+        diff(1)
+    with raises(KeyError):
+        diff(2)
+    with raises(IndexError):
+        other(3)
+";
+        let read = FileRequirements::read(code, "tests.test_m", &BTreeSet::new());
+        let limits = SolvabilitySettings {
+            shortest: 12,
+            shortest_expected: 2,
+            longest: 60,
+            texts: 1,
+            examples: 1,
+            fewest_examples: 1,
+            all_examples: 1,
+        };
+        let shown = TaskTexts {
+            library_functions: &BTreeSet::new(),
+            affected_functions: &BTreeSet::new(),
+            tree: &VisibleText::default(),
+            statement: &VisibleText::new(
+                "An IndexError is raised.\ndef diff(x):\n    # Raises TypeError.\ndef get(x, y):\n    \
+                 # Raises KeyError.\n"
+                    .to_owned(),
+            ),
+            hidden: &CodeVocabulary::default(),
+            limits: &limits,
+        };
+        // In either order, because the first test creates the requirement.
+        for names in [["test_get", "test_diff"], ["test_diff", "test_get"]] {
+            let tests = names.map(|name| TestFunction {
+                name: name.to_owned(),
+                requirements: read.requirements_for_test(&format!("t.py::{name}")),
+                called_functions: BTreeMap::new(),
+            });
+            let told: Vec<(String, Coverage)> = find_requirements(&tests, &shown)
+                .into_iter()
+                .map(|it| (it.what, it.coverage))
+                .collect();
+            assert_eq!(
+                told,
+                [
+                    ("IndexError".to_owned(), Coverage::Statement),
+                    ("KeyError".to_owned(), Coverage::Added),
+                    ("TypeError".to_owned(), Coverage::Added),
+                ],
+                "{names:?}"
+            );
+        }
     }
 
     #[test]

@@ -3,13 +3,13 @@
 use ruff_python_ast::{Expr, ExprCall};
 
 /// The exception or warning that a call expects.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Expectation {
     pub(super) is_warning: bool,
     /// The expected classes. Only the last component of a dotted name is kept.
     pub(super) types: Vec<String>,
-    /// The expected text, and whether the text is a regular expression.
-    pub(super) text: Option<(String, bool)>,
+    /// The expected text as an expression, and whether the text is a regular expression.
+    pub(super) text: Option<(Expr, bool)>,
     /// The function that is passed to the call and should raise the exception or issue the warning.
     pub(super) called_function: Option<String>,
 }
@@ -44,12 +44,11 @@ impl Expectation {
             (None, "deprecated_call") => vec!["DeprecationWarning".to_owned()],
             (None, _) => Vec::new(),
         };
-        let text = text.and_then(Expr::as_string_literal_expr);
         let is_pattern = !name.ends_with("Message");
         Some(Self {
             is_warning,
             types,
-            text: text.map(|literal| (literal.value.to_str().to_owned(), is_pattern)),
+            text: text.map(|text| (text.clone(), is_pattern)),
             called_function: called.and_then(last_component),
         })
     }
@@ -131,19 +130,26 @@ mod tests {
         Expectation::from_call(parsed.syntax().body.as_call_expr().unwrap())
     }
 
+    fn literal_text(found: &Expectation) -> Option<(String, bool)> {
+        let (text, is_pattern) = found.text.as_ref()?;
+        Some((text.as_string_literal_expr()?.value.to_str().to_owned(), *is_pattern))
+    }
+
     #[test]
     fn from_call_reads_the_arguments_of_each_function() {
         let found =
             parse_expectation("self.assertRaisesRegex(pkg.Bad, 'no (\\w+)', pkg.run, 1)").unwrap();
         assert_eq!(found.types, ["Bad"]);
-        assert_eq!(found.text, Some(("no (\\w+)".to_owned(), true)));
+        assert_eq!(literal_text(&found), Some(("no (\\w+)".to_owned(), true)));
         assert_eq!((found.called_function.as_deref(), found.is_warning), (Some("run"), false));
         let found = parse_expectation("self.assertWarnsMessage(UserWarning, 'old', f)").unwrap();
-        assert_eq!((found.text, found.is_warning), (Some(("old".to_owned(), false)), true));
+        assert_eq!(literal_text(&found), Some(("old".to_owned(), false)));
+        assert!(found.is_warning);
         let found =
             parse_expectation("pytest.raises(expected_exception=E, match=pattern)").unwrap();
         // A single upper-case letter may be a variable.
-        assert_eq!((found.types.len(), found.text), (0, None));
+        assert!(found.types.is_empty(), "{found:?}");
+        assert!(found.text.is_some_and(|(text, is_pattern)| text.is_name_expr() && is_pattern));
         assert_eq!(parse_expectation("deprecated_call()").unwrap().types, ["DeprecationWarning"]);
         assert_eq!(parse_expectation("parse(ValueError)"), None);
     }

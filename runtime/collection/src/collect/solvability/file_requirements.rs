@@ -13,7 +13,7 @@ use ruff_python_parser::parse_module;
 use ruff_text_size::Ranged;
 
 use super::{
-    examples::{Values, read_examples},
+    examples::{Definitions, MAX_DEPTH, NameValues, read_examples, read_name_values},
     expectation::{Expectation, is_message, last_component, looks_like_exception},
     test_requirements::TestRequirements,
 };
@@ -59,7 +59,11 @@ impl FileRequirements {
         let mut imports = ImportCollector { own_module, bound_names: BTreeMap::new() };
         body.iter().for_each(|stmt| imports.visit_stmt(stmt));
         let variables = top_level_statements(body).into_iter().filter_map(assigned_value).collect();
-        let file = FileContext { text, imports: imports.bound_names, roots, variables };
+        let mut definitions = Definitions { variables, ..Definitions::default() };
+        for stmt in top_level_statements(body) {
+            add_definitions(stmt, "", &mut definitions);
+        }
+        let file = FileContext { text, imports: imports.bound_names, roots, definitions };
         let mut out = Self::default();
         for stmt in top_level_statements(body) {
             match stmt {
@@ -131,6 +135,7 @@ impl FileRequirements {
 
     fn add_function(&mut self, file: &FileContext<'_>, def: &StmtFunctionDef, class: &str) {
         let mut reader = UnitReader::new(file, class);
+        reader.values = read_name_values(def, &file.definitions.variables);
         def.decorator_list.iter().for_each(|it| reader.visit_expr(&it.expression));
         for parameter in def.parameters.iter_non_variadic_params() {
             // A parameter may be a fixture with the same name.
@@ -139,7 +144,7 @@ impl FileRequirements {
             parameter.default.iter().for_each(|it| reader.visit_expr(it));
         }
         def.body.iter().for_each(|stmt| reader.visit_stmt(stmt));
-        reader.requirements.examples = read_examples(file.text, def, &file.variables);
+        reader.requirements.examples = read_examples(file.text, def, class, &file.definitions);
         let path = qualified_name(class, &def.name);
         if def.decorator_list.iter().any(|it| is_autouse(&it.expression)) {
             self.autouse_fixtures.insert(path.clone());
@@ -206,6 +211,25 @@ fn is_autouse(decorator: &Expr) -> bool {
     call.arguments.keywords.iter().any(|it| it.arg.as_ref().is_some_and(|arg| arg == "autouse"))
 }
 
+/// Adds a function, or a class's methods and variables.
+fn add_definitions<'a>(stmt: &'a Stmt, class: &str, definitions: &mut Definitions<'a>) {
+    match stmt {
+        Stmt::FunctionDef(def) => {
+            definitions.functions.insert((class.to_owned(), def.name.as_str()), def);
+        }
+        Stmt::ClassDef(def) => {
+            let path = qualified_name(class, &def.name);
+            def.body.iter().for_each(|stmt| add_definitions(stmt, &path, definitions));
+        }
+        other if !class.is_empty() => {
+            if let Some((name, value)) = assigned_value(other) {
+                definitions.class_variables.insert((class.to_owned(), name), value);
+            }
+        }
+        _ => {}
+    }
+}
+
 /// Returns the name and the value of an assignment to a single name.
 fn assigned_value(stmt: &Stmt) -> Option<(&str, &Expr)> {
     match stmt {
@@ -226,8 +250,7 @@ struct FileContext<'a> {
     /// The module and name that each local name refers to.
     imports: BTreeMap<String, (String, Option<String>)>,
     roots: &'a BTreeSet<String>,
-    /// The values of module-level variables.
-    variables: Values<'a>,
+    definitions: Definitions<'a>,
 }
 
 impl FileContext<'_> {
@@ -308,6 +331,8 @@ impl<'a> Visitor<'a> for BoundNameCollector {
 struct UnitReader<'f> {
     file: &'f FileContext<'f>,
     class: &'f str,
+    /// The values of the function's parameters, loop variables and local variables.
+    values: NameValues<'f>,
     requirements: TestRequirements,
     referenced_names: BTreeSet<String>,
     loaded_names: BTreeSet<String>,
@@ -319,6 +344,7 @@ impl<'f> UnitReader<'f> {
         Self {
             file,
             class,
+            values: NameValues::new(),
             requirements: TestRequirements::default(),
             referenced_names: BTreeSet::new(),
             loaded_names: BTreeSet::new(),
@@ -357,8 +383,14 @@ impl<'f> UnitReader<'f> {
 
     fn read_call(&mut self, call: &ExprCall) {
         if let Some(expectation) = Expectation::from_call(call) {
-            let by = expectation.called_function.iter().cloned().collect();
-            self.requirements.add_expectation(&expectation, &by);
+            let mut by: BTreeSet<String> = expectation.called_function.iter().cloned().collect();
+            // `raises(KeyError, lambda: get(3))`
+            for lambda in call.arguments.args.iter().filter_map(Expr::as_lambda_expr) {
+                let mut calls = CallCollector::default();
+                calls.visit_expr(&lambda.body);
+                by.extend(calls.0);
+            }
+            self.add_expectation(&expectation, &by);
         }
         let name = last_component(&call.func);
         if name.as_deref().is_some_and(|name| name.starts_with("assert"))
@@ -417,12 +449,54 @@ impl<'f> UnitReader<'f> {
         }
     }
 
+    fn add_expectation(&mut self, expectation: &Expectation, functions: &BTreeSet<String>) {
+        self.requirements.add_types(expectation, functions);
+        let Some((expr, is_pattern)) = &expectation.text else { return };
+        for (text, is_pattern) in self.possible_texts(expr, *is_pattern, 0) {
+            self.requirements.add_message(&text, is_pattern, functions);
+        }
+    }
+
     fn add_messages<'a>(&mut self, exprs: impl Iterator<Item = &'a Expr>, is_pattern: bool) {
         for expr in exprs {
-            if let Expr::StringLiteral(literal) = expr {
-                self.requirements.add_message(literal.value.to_str(), is_pattern, &BTreeSet::new());
+            for (text, is_pattern) in self.possible_texts(expr, is_pattern, 0) {
+                self.requirements.add_message(&text, is_pattern, &BTreeSet::new());
             }
         }
+    }
+
+    /// Returns the texts that an expression can evaluate to, and whether each of them is a regular
+    /// expression. A parameter of a parametrized test has one text for each row.
+    fn possible_texts(&self, expr: &Expr, is_pattern: bool, depth: usize) -> Vec<(String, bool)> {
+        let (exprs, is_pattern): (Vec<&Expr>, bool) = match expr {
+            Expr::StringLiteral(literal) => {
+                return vec![(literal.value.to_str().to_owned(), is_pattern)];
+            }
+            Expr::Name(name) => {
+                let name = name.id.as_str();
+                let values = match self.values.get(name) {
+                    Some(values) => values.clone(),
+                    None => {
+                        self.file.definitions.variables.get(name).copied().into_iter().collect()
+                    }
+                };
+                (values, is_pattern)
+            }
+            Expr::Call(call) => {
+                let text: Vec<&Expr> = call.arguments.args.first().into_iter().collect();
+                match last_component(&call.func).as_deref() {
+                    Some("escape") => (text, false),
+                    Some("compile") => (text, is_pattern),
+                    _ => return Vec::new(),
+                }
+            }
+            _ => return Vec::new(),
+        };
+        if depth == MAX_DEPTH {
+            return Vec::new();
+        }
+        let texts = exprs.into_iter().map(|it| self.possible_texts(it, is_pattern, depth + 1));
+        texts.flatten().collect()
     }
 }
 
@@ -439,7 +513,7 @@ impl<'a> Visitor<'a> for UnitReader<'_> {
                 for expectation in expected {
                     let mut calls = CallCollector::default();
                     with.body.iter().for_each(|stmt| calls.visit_stmt(stmt));
-                    self.requirements.add_expectation(&expectation, &calls.0);
+                    self.add_expectation(&expectation, &calls.0);
                 }
             }
             _ => {}
@@ -544,6 +618,7 @@ def test_two(monkeypatch):
     with pytest.warns(DeprecationWarning, match='use parse'):
         parse('x')
     pytest.raises((ValueError, KeyError), parse, 1)
+    pytest.raises(KeyError, lambda: deep.tell(3))
     with pytest.raises(Exception):
         parse(2)
 ";
@@ -590,6 +665,117 @@ def test_two(monkeypatch):
     }
 
     #[test]
+    fn examples_include_the_comparisons_in_helpers() {
+        let file = r#"
+def check(expected, *args, loud=False):
+    assert shout(*args, loud=loud) == expected
+
+class ComposeTest(TestCase):
+    BASE = "http://a/b"
+
+    def check(self, uri, **kwargs):
+        result = compose(**kwargs)
+        self.assertEqual(uri, result, msg="%r != %r" % (uri, result))
+
+    def check_join(self, ref, expected, strict=False):
+        self.assertEqual(expected, join(self.BASE, ref, strict))
+        self.assertEqual(expected.encode(), join(ref.encode(), strict))
+
+    def join(self, base, ref, expected):
+        self.assertEqual(expected, join(base, ref))
+
+    def test_compose(self):
+        self.check("foo:", scheme="foo", path=b"")
+        self.check("")
+        cases = [("a:", "A"), ("b:", b"B")]
+        for uri, scheme in cases:
+            self.check(uri, scheme=scheme)
+        for scheme in (1, 2):
+            with self.assertRaises(TypeError):
+                compose(scheme=scheme)
+        scheme = unknown()
+        self.check("c:", scheme=scheme)
+
+    def test_join(self):
+        self.join(self.BASE, "c", "http://a/c")
+        self.check_join("c", "http://a/c")
+
+    def test_plain(self):
+        check("A B", "a", "b")
+        check("C!", "c", loud=True)
+        check()
+"#;
+        let read = FileRequirements::read(file, "tests.test_m", &BTreeSet::new());
+        for (test, expected) in [
+            (
+                "test_compose",
+                vec![
+                    r#"compose(scheme="foo", path=b"") == "foo:""#,
+                    r#"compose() == """#,
+                    r#"compose(scheme="A") == "a:""#,
+                    r#"compose(scheme=b"B") == "b:""#,
+                ],
+            ),
+            ("test_join", vec![r#"join("http://a/b", "c") == "http://a/c""#]),
+        ] {
+            let needs = read.requirements_for_test(&format!("t.py::ComposeTest::{test}"));
+            let codes: Vec<&str> =
+                needs.examples.iter().filter_map(|it| it.code.as_deref()).collect();
+            assert_eq!(codes, expected, "{test}");
+            assert!(needs.examples.iter().all(|it| !it.uses_state), "{test}");
+        }
+        let needs = read.requirements_for_test("t.py::ComposeTest::test_plain");
+        let codes: Vec<&str> = needs.examples.iter().filter_map(|it| it.code.as_deref()).collect();
+        assert_eq!(
+            codes,
+            [r#"shout("a", "b", loud=False) == "A B""#, r#"shout("c", loud=True) == "C!""#]
+        );
+    }
+
+    #[test]
+    fn messages_can_come_from_parameters_and_variables() {
+        let file = r#"
+import pytest, re
+SHARED = "the shared text"
+CASES = pytest.mark.parametrize("value, text", [("c", "named (1)"), ("d", re.escape("named (2)"))])
+
+@pytest.mark.parametrize(["value", "match"], [("a", "first .*"), ("b".encode(), "second")])
+def test_rows(value, match):
+    with pytest.raises(ValueError, match=match):
+        parse(value)
+
+@CASES
+def test_escaped(value, text):
+    with pytest.raises(ValueError, match=re.escape(text)) as e:
+        parse(value)
+    assert str(e.value) != SHARED
+
+def test_local():
+    message = "a local text"
+    with self.assertRaisesRegex(ValueError, message):
+        parse("x")
+    with pytest.raises(KeyError, match=unknown):
+        parse("y")
+"#;
+        let read = FileRequirements::read(file, "tests.test_m", &BTreeSet::new());
+        for (test, expected) in [
+            ("test_rows", vec![("first .*", true), ("second", true)]),
+            (
+                "test_escaped",
+                vec![("named (1)", false), ("named (2)", false), ("the shared text", false)],
+            ),
+            ("test_local", vec![("a local text", true)]),
+        ] {
+            let needs = read.requirements_for_test(&format!("tests/test_m.py::{test}"));
+            let found: Vec<(&str, bool)> =
+                needs.messages.iter().map(|(text, it)| (text.as_str(), it.is_pattern)).collect();
+            assert_eq!(found, expected, "{test}");
+        }
+        let needs = read.requirements_for_test("tests/test_m.py::test_rows");
+        assert_eq!(needs.messages["second"].functions, name_set(&["parse"]));
+    }
+
+    #[test]
     fn expected_exceptions_are_recorded_with_the_called_functions() {
         let needs = read_sample().requirements_for_test("tests/test_m.py::test_two");
         assert_eq!(
@@ -603,7 +789,7 @@ def test_two(monkeypatch):
         let raised: Vec<&str> = needs.exceptions.keys().map(String::as_str).collect();
         // `Exception` is not recorded, because it matches any exception.
         assert_eq!(raised, ["KeyError", "ValueError"]);
-        assert_eq!(needs.exceptions["KeyError"], name_set(&["parse"]));
+        assert_eq!(needs.exceptions["KeyError"], name_set(&["parse", "tell"]));
     }
 
     #[test]

@@ -64,18 +64,12 @@ impl TestRequirements {
         }
     }
 
-    pub(super) fn add_expectation(
-        &mut self,
-        expectation: &Expectation,
-        functions: &BTreeSet<String>,
-    ) {
+    /// Adds the classes that a test expects.
+    pub(super) fn add_types(&mut self, expectation: &Expectation, functions: &BTreeSet<String>) {
         let (raised, warned) = (&mut self.exceptions, &mut self.warnings);
         let types = if expectation.is_warning { warned } else { raised };
         for name in &expectation.types {
             types.entry(name.clone()).or_default().extend(functions.iter().cloned());
-        }
-        if let Some((text, is_pattern)) = &expectation.text {
-            self.add_message(text, *is_pattern, functions);
         }
     }
 

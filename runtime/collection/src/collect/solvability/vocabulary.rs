@@ -195,6 +195,31 @@ impl VisibleText {
         self.words.contains(word)
     }
 
+    /// Returns the definitions of the functions and classes with a name, without the code that
+    /// follows them.
+    pub(super) fn definitions(&self, name: &str) -> Vec<&str> {
+        let mut out = Vec::new();
+        let mut at = 0;
+        for line in self.text.split_inclusive('\n') {
+            let start = at;
+            at += line.len();
+            if defined_name(line) != Some(name) {
+                continue;
+            }
+            let indent = indentation(line);
+            let rest = self.text[at..].split_inclusive('\n');
+            let body = rest.take_while(|line| {
+                // A closing parenthesis ends the parameters, not the definition.
+                line.trim().is_empty()
+                    || (indentation(line) > indent || line.trim().starts_with(')'))
+                        && !line.trim().starts_with("```")
+            });
+            let end = at + body.map(str::len).sum::<usize>();
+            out.push(&self.text[start..end]);
+        }
+        out
+    }
+
     /// Whether the text occurs, either as it is or with the escapes of a Python string.
     pub(super) fn has_text(&self, text: &str) -> bool {
         self.text.contains(text)
@@ -202,6 +227,18 @@ impl VisibleText {
             || self.text.contains(&text.replace('\'', "\\'"))
             || self.text.contains(&text.replace('"', "\\\""))
     }
+}
+
+/// Returns the name that a line of Python code defines.
+fn defined_name(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let line = line.strip_prefix("async ").unwrap_or(line);
+    let rest = line.strip_prefix("def ").or_else(|| line.strip_prefix("class "))?;
+    rest.split(|c: char| !c.is_alphanumeric() && c != '_').next()
+}
+
+fn indentation(line: &str) -> usize {
+    line.len() - line.trim_start().len()
 }
 
 #[cfg(test)]
@@ -247,5 +284,22 @@ mod tests {
         assert!(visible.has_word("raise") && !visible.has_word("rais"));
         let visible = VisibleText::new("Returns `a` or \"it's\".".to_owned());
         assert!(visible.has_quoted("a") && visible.has_quoted("it's") && !visible.has_quoted("R"));
+    }
+
+    #[test]
+    fn definitions_end_before_the_next_definition_of_the_same_level() {
+        let visible = VisibleText::new(
+            "```python\nclass A:\n    def get(\n        self,\n    ):\n        # First\n\n    def put(self):\n        \
+             # Second\n```\nThird\nasync def get(key):\n    # Fourth\ndef getter(): ...\n"
+                .to_owned(),
+        );
+        let has = |name: &str| -> Vec<Vec<&str>> {
+            let words = ["First", "Second", "Third", "Fourth"];
+            let of = |it: &str| words.into_iter().filter(|word| it.contains(*word)).collect();
+            visible.definitions(name).into_iter().map(of).collect()
+        };
+        assert_eq!(has("get"), [["First"], ["Fourth"]]);
+        assert_eq!(has("A"), [["First", "Second"]]);
+        assert!(has("missing").is_empty());
     }
 }
