@@ -74,6 +74,7 @@ pub use groups::{GroupReport, GroupSelection, GroupTable, TaskFacts, group_table
 pub use labels::add_labels;
 pub use lines::wrap_long_lines;
 pub use markdown::report_markdown;
+pub use missing::MissingReason;
 pub use noise::{NoiseReport, NoiseWaits, noise_rows, noise_text};
 pub use notes::{Finding, FindingRank, failure_reasons, findings};
 pub use pareto::pareto_front;

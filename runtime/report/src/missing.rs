@@ -8,18 +8,25 @@ use crate::{Report, TaskReport};
 
 /// Why a trial has no verdict, in the order in which reasons are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum MissingReason {
+pub enum MissingReason {
     Corrupt,
     Fault,
     ArmLimit,
     RunLimit,
     Cancelled,
     NotGraded,
+    /// The run did not request a grading. A report cannot tell this from `NotGraded`.
+    GradingNotRequested,
     NotEnded,
+    /// The trial started and did not end. A report cannot tell this from `NotEnded`.
+    Interrupted,
+    /// The trial did not start. A report cannot tell this from `NotEnded`.
+    NotStarted,
 }
 
 impl MissingReason {
-    fn for_trial(trial: &TaskReport) -> Self {
+    /// Returns the reason for a trial without a verdict, as far as its report shows it.
+    pub fn for_trial(trial: &TaskReport) -> Self {
         match trial.outcome.as_deref() {
             _ if !trial.damage.is_empty() => Self::Corrupt,
             None => Self::NotEnded,
@@ -31,7 +38,8 @@ impl MissingReason {
         }
     }
 
-    fn describe(self, count: u64) -> String {
+    /// Returns the number of trials with this reason, in words.
+    pub fn describe(self, count: u64) -> String {
         match self {
             Self::Corrupt => count_with_noun(count, "corrupt record"),
             Self::Fault => count_with_noun(count, "infrastructure fault"),
@@ -39,7 +47,10 @@ impl MissingReason {
             Self::RunLimit => format!("{count} stopped by the run's limit"),
             Self::Cancelled => format!("{count} cancelled"),
             Self::NotGraded => format!("{count} not graded"),
+            Self::GradingNotRequested => format!("{count} grading not requested"),
             Self::NotEnded => format!("{count} not ended"),
+            Self::Interrupted => format!("{count} interrupted"),
+            Self::NotStarted => format!("{count} not started"),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeMap, HashMap},
 };
 
-use proctor_report::error_key;
+use proctor_report::{MissingReason, error_key};
 use proctor_types::count_with_noun;
 
 use super::{
@@ -15,14 +15,12 @@ use crate::html::RunFault;
 
 /// Maximum number of different faults listed.
 const MAX_FAULTS: usize = 100;
-/// The kind of a trial whose grading was not requested. A run may plan this.
-const NOT_REQUESTED: &str = "grading not requested";
 
 /// The trials without a verdict. Both fields are empty if there are none, or if the run is still in
 /// progress.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct VerdictGap {
-    /// The number of trials by kind, as a sentence.
+    /// The number of trials by reason, as a sentence.
     pub summary: String,
     /// The faults that ended trials or their grading, with the first trial and the number of trials of
     /// each.
@@ -33,36 +31,38 @@ pub fn verdict_gap(run: &ViewedRun, results: &RunResults, form: UrlForm) -> Verd
     if results.is_live() {
         return VerdictGap::default();
     }
-    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    for (result, has_started) in results.results.iter().zip(&results.trial_started) {
-        let kind = match &result.outcome {
-            _ if result.verdict.is_some() => continue,
-            _ if !result.damage.is_empty() => "damaged".to_owned(),
-            None if *has_started => "interrupted".to_owned(),
-            None => "not started".to_owned(),
-            Some(outcome) if outcome.ending.is_unfinished() => {
-                outcome.ending.name().replace('_', " ")
+    let mut counts: BTreeMap<MissingReason, u64> = BTreeMap::new();
+    let results_with_reports = results.results.iter().zip(&results.report.tasks);
+    for ((result, report), has_started) in results_with_reports.zip(&results.trial_started) {
+        if result.verdict.is_some() {
+            continue;
+        }
+        let reason = match MissingReason::for_trial(report) {
+            MissingReason::NotEnded if *has_started => MissingReason::Interrupted,
+            MissingReason::NotEnded => MissingReason::NotStarted,
+            MissingReason::NotGraded if result.grading_not_requested => {
+                MissingReason::GradingNotRequested
             }
-            Some(_) if result.grading_not_requested => NOT_REQUESTED.to_owned(),
-            Some(_) => "not graded".to_owned(),
+            reason => reason,
         };
-        *counts.entry(kind).or_default() += 1;
+        *counts.entry(reason).or_default() += 1;
     }
-    let missing: usize = counts.values().sum();
+    let missing: u64 = counts.values().sum();
     if missing == 0 {
         return VerdictGap::default();
     }
-    let is_planned = counts.keys().all(|kind| kind == NOT_REQUESTED);
-    let mut kinds: Vec<(String, usize)> = counts.into_iter().collect();
-    kinds.sort_by_key(|(_, count)| Reverse(*count));
-    let kinds: Vec<String> =
-        kinds.into_iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+    // A run may plan not to grade.
+    let is_planned = counts.keys().all(|reason| *reason == MissingReason::GradingNotRequested);
+    let mut reasons: Vec<(MissingReason, u64)> = counts.into_iter().collect();
+    reasons.sort_by_key(|(_, count)| Reverse(*count));
+    let reasons: Vec<String> =
+        reasons.into_iter().map(|(reason, count)| reason.describe(count)).collect();
     let summary = format!(
         "{}{missing} of {} {} no verdict ({}).",
         if is_planned { "" } else { "Stopped: " },
         count_with_noun(results.results.len(), "trial"),
         if missing == 1 { "has" } else { "have" },
-        kinds.join(", ")
+        reasons.join(", ")
     );
     VerdictGap { summary, faults: distinct_faults(run, results, form) }
 }
@@ -97,7 +97,7 @@ mod tests {
     use crate::test_run::{finish_trial, start_trial, write_plan};
 
     #[test]
-    fn gap_counts_trials_without_a_verdict_by_kind() {
+    fn gap_counts_trials_without_a_verdict_by_reason() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run");
         let plan = write_plan(&path, &["a", "b"], 2, 1);
