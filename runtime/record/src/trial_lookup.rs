@@ -82,8 +82,8 @@ pub fn find_trials<'a>(
 }
 
 /// Returns the trial for `TASK/ARM/ATTEMPT`. Task and arm names may contain slashes. The arm can be
-/// given by its name or by a prefix of its id. The task can be omitted if the run has only one
-/// task, and likewise the arm.
+/// given by its name or by a prefix of its id. Unique parts of the names are enough. The arm can be
+/// omitted if the run has only one.
 ///
 /// # Errors
 /// Fails if there is no such trial. The hint explains how to find the existing trials.
@@ -116,6 +116,9 @@ pub fn find_by_name<'a>(
             }
         }
     }
+    if found.is_empty() {
+        found = find_by_short_names(record, rest, attempt);
+    }
     match found.as_slice() {
         [only] => Ok(*only),
         _ => {
@@ -127,6 +130,26 @@ pub fn find_by_name<'a>(
                 .hint(format!("use TASK/ARM/ATTEMPT{like}; `proctor show RUN` lists the trials")))
         }
     }
+}
+
+/// Returns the trials that `TASK/ARM` can mean if both are unique parts of names. The names may
+/// contain slashes, so each slash may be the one that separates them.
+fn find_by_short_names<'a>(
+    record: &'a RunRecord,
+    task_and_arm: &str,
+    attempt: u32,
+) -> Vec<PlannedTrial<'a>> {
+    let mut found: Vec<PlannedTrial<'a>> = Vec::new();
+    for (at, _) in task_and_arm.match_indices('/') {
+        let (task, arm) = (&task_and_arm[..at], &task_and_arm[at + 1..]);
+        let trials = find_trials(record, Some(task), Some(arm), Some(attempt)).unwrap_or_default();
+        for trial in trials {
+            if found.iter().all(|known| known.id() != trial.id()) {
+                found.push(trial);
+            }
+        }
+    }
+    found
 }
 
 /// Returns the items with exactly the wanted name. If there are none, returns the one item whose
