@@ -23,7 +23,7 @@ const TEMP_PREFIX: &str = ".tmp-";
 
 /// How long to wait for a lock that is still held after its writer has ended: a new child process
 /// shares the writer's file descriptors until it calls `exec`.
-const LOCK_GRACE: Duration = Duration::from_millis(300);
+const LOCK_GRACE: Duration = Duration::from_secs(1);
 
 /// Locks a file. Fails with `WouldBlock` if another process still holds the lock after [`LOCK_GRACE`].
 pub(crate) fn lock_file(file: &File) -> Result<(), TryLockError> {
