@@ -52,6 +52,10 @@ fn nearest_id<'a>(id: &str, report: &'a Report) -> Option<&'a str> {
         .copied()
         .or_else(|| same_name().next())
         .or_else(|| similar_names(id, reported()).first().copied())
+        .or_else(|| {
+            let names = similar_names(test_name(id), reported().map(test_name));
+            reported().find(|other| names.first() == Some(&test_name(other)))
+        })
 }
 
 /// Returns the last part of an id.
