@@ -1,8 +1,18 @@
 //! Resolved rates at the step limit that all arms have in common.
 
+use std::collections::BTreeSet;
+
 use proctor_types::count_with_noun;
 
 use crate::{ArmReport, Report, format::format_percent};
+
+/// Returns the smallest of several limits. `None` if all are equal.
+pub(crate) fn smallest_differing_limit(
+    limits: impl IntoIterator<Item = Option<u64>>,
+) -> Option<u64> {
+    let limits: BTreeSet<Option<u64>> = limits.into_iter().collect();
+    if limits.len() < 2 { None } else { limits.into_iter().flatten().min() }
+}
 
 /// An arm's resolved rate at a step limit: a trial counts only if it took at most this many steps.
 #[derive(Debug, Clone)]
@@ -40,10 +50,10 @@ impl Report {
         let study = self.arms_under_study();
         let limits: Vec<Option<u64>> =
             study.iter().filter_map(|arm| arm.budget.as_ref()).map(|budget| budget.steps).collect();
-        if limits.len() < study.len() || limits.windows(2).all(|pair| pair[0] == pair[1]) {
+        if limits.len() < study.len() {
             return None;
         }
-        let steps = limits.iter().copied().flatten().min()?;
+        let steps = smallest_differing_limit(limits.iter().copied())?;
         let rates: Option<Vec<LimitedRate<'_>>> = study
             .into_iter()
             .zip(limits)

@@ -117,8 +117,8 @@ async fn attacks_fail_for_an_unprivileged_user() {
     assert_attacks_fail("native rootless attack", usize::MAX).await;
 }
 
-/// Runs the attacks as the user `nobody`. This user has no permission to create cgroups, and can map
-/// only one user id into a user namespace. The back end must list each limit that it cannot enforce.
+/// Runs the attacks as the unprivileged user `nobody`, who can't create cgroups and can map only one
+/// user id into a user namespace. The back end must list each limit that it cannot enforce.
 #[test]
 fn native_attacks_are_withstood_without_root() {
     let test = "native_attacks_are_withstood_without_root";

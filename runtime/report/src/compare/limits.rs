@@ -1,12 +1,10 @@
 //! Limits and prices that differ between two arms.
 
-use std::collections::BTreeSet;
-
 use proctor_types::{Arm, Budget};
 use serde::{Deserialize, Serialize};
 
 use super::comparison::Pair;
-use crate::format::format_dollars;
+use crate::{common_limit::smallest_differing_limit, format::format_dollars};
 
 /// A limit of each trial that differs between the arms of a pair.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -88,8 +86,7 @@ pub(super) fn differing_limits(a: &Arm, b: &Arm) -> Vec<LimitDifference> {
 /// steps to limit, so they are left out.
 pub(super) fn common_step_limit<'a>(arms: impl IntoIterator<Item = &'a Arm>) -> Option<u64> {
     let with_model = arms.into_iter().filter(|arm| arm.model.is_some());
-    let limits: BTreeSet<Option<u64>> = with_model.map(|arm| arm.budget.steps).collect();
-    if limits.len() < 2 { None } else { limits.into_iter().flatten().min() }
+    smallest_differing_limit(with_model.map(|arm| arm.budget.steps))
 }
 
 /// A step limit at which a pair is compared.

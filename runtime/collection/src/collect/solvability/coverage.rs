@@ -465,6 +465,16 @@ def test_gone():
     assert parse(GONE)
 ";
 
+    const LIMITS: SolvabilitySettings = SolvabilitySettings {
+        shortest: 12,
+        shortest_expected: 2,
+        longest: 60,
+        texts: 1,
+        examples: 1,
+        fewest_examples: 1,
+        all_examples: 1,
+    };
+
     const HIDDEN_CODE: &str = "\
 def parse(text, **options):
     tree._cache = options.get('max_depth')
@@ -481,15 +491,7 @@ def parse(text, **options):
             called_functions: BTreeMap::from([("parse".to_owned(), true)]),
         };
         let names = ["test_raises", "test_private", "test_text", "test_page", "test_gone"];
-        let limits = SolvabilitySettings {
-            shortest: 12,
-            shortest_expected: 2,
-            longest: 60,
-            texts: 2,
-            examples: 2,
-            fewest_examples: 1,
-            all_examples: 5,
-        };
+        let limits = SolvabilitySettings { texts: 2, examples: 2, all_examples: 5, ..LIMITS };
         let shown = TaskTexts {
             library_functions: &BTreeSet::new(),
             affected_functions: &BTreeSet::new(),
@@ -548,15 +550,6 @@ def test_diff():
         other(3)
 ";
         let read = FileRequirements::read(code, "tests.test_m", &BTreeSet::new());
-        let limits = SolvabilitySettings {
-            shortest: 12,
-            shortest_expected: 2,
-            longest: 60,
-            texts: 1,
-            examples: 1,
-            fewest_examples: 1,
-            all_examples: 1,
-        };
         let shown = TaskTexts {
             library_functions: &BTreeSet::new(),
             affected_functions: &BTreeSet::new(),
@@ -567,7 +560,7 @@ def test_diff():
                     .to_owned(),
             ),
             hidden: &CodeVocabulary::default(),
-            limits: &limits,
+            limits: &LIMITS,
         };
         // In either order, because the first test creates the requirement.
         for names in [["test_get", "test_diff"], ["test_diff", "test_get"]] {
@@ -606,15 +599,6 @@ def test_diff():
             requirements: TestRequirements { examples: vec![example], ..Default::default() },
             called_functions: BTreeMap::new(),
         };
-        let limits = SolvabilitySettings {
-            shortest: 12,
-            shortest_expected: 2,
-            longest: 60,
-            texts: 1,
-            examples: 1,
-            fewest_examples: 1,
-            all_examples: 1,
-        };
         let shown = TaskTexts {
             library_functions: &BTreeSet::new(),
             affected_functions: &BTreeSet::new(),
@@ -622,7 +606,7 @@ def test_diff():
             statement: &VisibleText::new("Returns this or the other.".to_owned()),
             // `or` is a word of the statement, and `an` occurs in no expected string.
             hidden: &CodeVocabulary::from_code("x = '+Inf', 'or', 'an', '-Inf'\n"),
-            limits: &limits,
+            limits: &LIMITS,
         };
         let told: Vec<(RequirementKind, String, Coverage)> = find_requirements(&[test], &shown)
             .into_iter()
@@ -653,15 +637,7 @@ def test_diff():
             test("plain", &["en_US", "en_ZA", "en_GB", "open", "fr_FR"], &[]),
             test("raises", &["xx_en"], &["KeyError"]),
         ];
-        let limits = SolvabilitySettings {
-            shortest: 12,
-            shortest_expected: 2,
-            longest: 60,
-            texts: 2,
-            examples: 1,
-            fewest_examples: 1,
-            all_examples: 1,
-        };
+        let limits = SolvabilitySettings { texts: 2, ..LIMITS };
         let shown = TaskTexts {
             library_functions: &BTreeSet::new(),
             affected_functions: &BTreeSet::new(),
@@ -687,15 +663,7 @@ def test_diff():
             called_functions: BTreeMap::new(),
         };
         let tests = [test("both", &["first text, second text"]), test("one", &["first text"])];
-        let limits = SolvabilitySettings {
-            shortest: 10,
-            shortest_expected: 3,
-            longest: 60,
-            texts: 1,
-            examples: 1,
-            fewest_examples: 1,
-            all_examples: 1,
-        };
+        let limits = SolvabilitySettings { shortest: 10, shortest_expected: 3, ..LIMITS };
         let shown = TaskTexts {
             library_functions: &BTreeSet::new(),
             affected_functions: &BTreeSet::new(),
